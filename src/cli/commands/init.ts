@@ -28,7 +28,6 @@ interface InitOptions extends CommonOptions {
   readonly deployment?: string;
   readonly cluster: readonly string[];
   readonly caFile?: string;
-  readonly tokenFile?: string;
   readonly adminTokenFile?: string;
   readonly people?: string;
   readonly holders?: string;
@@ -51,7 +50,6 @@ function initCommand({ context }: CommandHost): Command {
       [],
     )
     .option('--ca-file <file>', "PEM file of the clusters' CA (default: the roots of this system)")
-    .option('--token-file <file>', "where the workers' token is, or will be (default: workers.token in the directory)")
     .option(
       '--admin-token-file <file>',
       "an administrator's token of the primary, used once: makes the policy and an AppRole",
@@ -64,8 +62,7 @@ function initCommand({ context }: CommandHost): Command {
       refuseSecondTime(files);
       const answered = await answers(context, options);
       const clusters = await Promise.all(answered.clusters.map((each) => readCluster(each, answered.caFile)));
-      const tokenFile = resolve(options.tokenFile ?? join(files.directory, 'workers.token'));
-      const site: Site = { ...answered, clusters, files, tokenFile };
+      const site: Site = { ...answered, clusters, files };
       for (const line of foundLines(site)) context.err(line);
       if (options.yes !== true)
         await confirmed(context, 'Is this your deployment? Type "yes"', {
@@ -79,7 +76,7 @@ function initCommand({ context }: CommandHost): Command {
       const lines = site.everybody.map((name) => joinLine(options.environment, name, workers));
       const fingerprint = spokenFingerprint(workers.kid);
       const { directory } = files;
-      const result = { directory, files, clusters, tokenFile, workers: workers.kid, fingerprint, join: lines };
+      const result = { directory, files, clusters, workers: workers.kid, fingerprint, join: lines };
       printResult(context, options, result, nextSteps(site, login, fingerprint, lines));
     });
 }
@@ -98,6 +95,8 @@ function filesIn(directory: string) {
     unit: join(directory, UNIT),
     signingKey: join(directory, 'workers.key'),
     sealKeys: join(directory, 'seal-keys'),
+    /** Of the workers, where they have no AppRole. */
+    token: join(directory, 'workers.token'),
     policy: join(directory, 'policy.hcl'),
   };
 }
@@ -172,7 +171,6 @@ type NamedCluster = Answers['clusters'][number];
 /** What is known of the site, and where its files go. */
 interface Site extends Omit<Answers, 'clusters'> {
   readonly files: Files;
-  readonly tokenFile: string;
   readonly clusters: readonly FoundCluster[];
 }
 
@@ -408,7 +406,7 @@ function inventoryText(site: Site, login?: AppRole): string {
   });
 }
 
-function clusterText(cluster: FoundCluster, { caFile, tokenFile }: Site, login: AppRole | undefined): string {
+function clusterText(cluster: FoundCluster, { caFile, files }: Site, login: AppRole | undefined): string {
   const { name, addresses, clusterId, role, versions, seal, advertised } = cluster;
   const hosts = addresses.map((address) => new URL(address).hostname);
   const own = advertised === undefined || !URL.canParse(advertised) || hosts.includes(new URL(advertised).hostname);
@@ -421,7 +419,7 @@ function clusterText(cluster: FoundCluster, { caFile, tokenFile }: Site, login: 
     advertised: own ? 'node-address' : new URL(advertised).origin,
     credential:
       login === undefined
-        ? `{ file: ${scalar(tokenFile)} }`
+        ? `{ file: ${scalar(files.token)} }`
         : `{ approle: { roleId: ${scalar(login.roleId)}, secretId: { file: ${scalar(login.secretId)} } } }`,
   });
 }
@@ -474,7 +472,7 @@ function unitText({ settings }: Files): string {
 }
 
 function nextSteps(
-  { deployment, files, tokenFile, clusters }: Site,
+  { deployment, files, clusters }: Site,
   login: AppRole | undefined,
   fingerprint: string,
   join: readonly string[],
@@ -484,7 +482,7 @@ function nextSteps(
   const plan = ['drSwitchover', '--deployment', deployment, '--to', to, '--reason', 'first plan'];
   const text = filled('next-steps.txt', {
     ...{ directory, fingerprint, shell: shellWord(files.shell), schedules: shellWord(files.schedules) },
-    tokenFile: login === undefined ? tokenFile : undefined,
+    tokenFile: login === undefined ? files.token : undefined,
     policyCommand: login === undefined ? shellLine('runbook', 'policy', deployment, '--commands') : undefined,
     join: join.map((line) => shellLine('runbook', 'join', line)),
     plan: shellLine('runbook', 'plan', ...plan),

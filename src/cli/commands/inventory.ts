@@ -35,6 +35,7 @@ import { exitCodeOfVerdicts } from '../errors';
 import { pointLines } from '../render-plan';
 import type { Point } from '../render-plan';
 import { confirmed, readTextFile } from '../secret-input';
+import { filled } from '../text';
 import { readKeyLine } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [inventoryCommand(host), policyCommand(host)];
@@ -276,21 +277,11 @@ function notFor(others: readonly RunbookName[]): readonly string[] {
  * @param named - runbooks as `--runbook` takes them
  */
 function setupCommands(deployment: Deployment, named?: readonly string[]): readonly string[] {
-  const { name } = deployment;
-  const flags = named === undefined ? '' : ` --runbook ${named.join(' ')}`;
-  const rotations = Object.values(deployment.batchTokens);
-  return [
-    `# On the DR primary of ${name}, by somebody who may write policies and auth methods. Its secondaries get them too.`,
-    `runbook policy ${name}${flags} | vault policy write runbooks -`,
-    ...rotations.flatMap(({ role, policy }) => [
-      `runbook policy ${name} --for batchToken | vault policy write ${policy} -`,
-      roleCommand(role, policy),
-    ]),
-    'vault auth enable approle',
-    'vault write auth/approle/role/runbooks token_policies=runbooks token_ttl=1h token_max_ttl=24h',
-    '# Into the inventory, of every cluster: credential: { approle: { roleId: <this>, secretId: { file: <that> } } }',
-    'vault read -field=role_id auth/approle/role/runbooks/role-id',
-    "# On each worker's host:",
-    '(umask 077; vault write -f -field=secret_id auth/approle/role/runbooks/secret-id > /run/runbooks/secret-id)',
-  ];
+  const { name, batchTokens } = deployment;
+  const rotations = Object.values(batchTokens).flatMap(({ role, policy }) => [
+    `runbook policy ${name} --for batchToken | vault policy write ${policy} -`,
+    roleCommand(role, policy),
+  ]);
+  const selection = named === undefined ? '' : ` --runbook ${named.join(' ')}`;
+  return filled('credentials.sh', { name, selection, rotations }).trimEnd().split('\n');
 }

@@ -161,9 +161,8 @@ function sealCommand({ context }: CommandHost): Command {
     'make an entry for RUNBOOKS_SEAL_KEYS, written to a file and never printed',
   )
     .requiredOption('--output <file>', 'the new file (mode 0600; never overwritten)')
-    .option('--kid <name>', 'name of the entry (default: random)')
-    .action(async (options: CommonOptions & { readonly output: string; readonly kid?: string }) => {
-      const entry = newSealKey(options.kid);
+    .action(async (options: CommonOptions & { readonly output: string }) => {
+      const entry = newSealKey();
       await writeSecretFile(options.output, `${entry.reveal()}\n`);
       const kid = entry.reveal().split(':')[0] ?? '';
       printResult(context, options, { file: options.output, kid }, [
