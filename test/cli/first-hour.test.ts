@@ -84,13 +84,10 @@ it('init reads the clusters, makes the keys once, and writes an inventory of one
 });
 
 it('init writes the schedules as a script that the temporal command takes', async () => {
-  const { files } = JSON.parse((await cli([...site('scheduled', '--yes'), '--json'])).out) as {
-    files: { schedules: string };
-  };
   const bin = join(folder, 'bin');
   await mkdir(bin);
   await writeFile(join(bin, 'temporal'), '#!/bin/sh\nprintf "%s\\n" "$*"\n', { mode: 0o755 });
-  const { stdout } = await promisify(execFile)(files.schedules, {
+  const { stdout } = await promisify(execFile)(join(folder, 'site', 'schedules.sh'), {
     env: { PATH: `${bin}:${process.env['PATH'] ?? ''}` },
   });
   const created = (id: string, interval: string, workflowId: string, type: string) =>

@@ -1,9 +1,8 @@
 /** What an approver is shown before the question: what is lost or wiped, and exactly what the approval allows; and readiness. */
 import { readinessText } from '../../src/cli/commands/start';
-import { exitCodeOf, exitCodeOfVerdicts } from '../../src/cli/errors';
+import { exitCodeOfVerdicts } from '../../src/cli/errors';
 import { approvalLines, unsignedLines } from '../../src/cli/render-plan';
 import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
-import { RunbookError } from '../../src/errors';
 import type { RunbookPlan } from '../../src/contracts/plan';
 
 const PLAN: RunbookPlan = {
@@ -86,11 +85,6 @@ describe('runbook readiness', () => {
     ['ready-with-warnings', 'not-ready', 3],
   ] as const)('switchover %s and failover %s: exit code %i', (switchover, failover, code) => {
     expect(exitCodeOfVerdicts([switchover, failover])).toBe(code);
-  });
-
-  it('a run that ended with a failure tells its exit code as an error of the command does', () => {
-    expect(exitCodeOf(new RunbookError('UNKNOWN_DEPLOYMENT', 'x'))).toBe(5);
-    expect(exitCodeOf(new Error('x'))).toBe(1);
   });
 
   it('prints verdicts, changes, and points, the worst first and what clusters share once, with what is needed and what to do', () => {
