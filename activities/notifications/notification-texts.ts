@@ -154,7 +154,7 @@ function quotations({ words, waiting, leftToDo }: Facts): readonly string[] {
 
 /** One short line, redacted, in which nothing becomes a link. */
 function quotation(text: string): string {
-  const plain = escapeUntrusted(redact(text.slice(0, LONGEST_TEXT)).normalize('NFKC'))
+  const plain = escapeUntrusted(redact(text.slice(0, LONGEST_TEXT).normalize('NFKC')))
     .replace(/[a-z][a-z0-9+.-]{0,6}:\/\/\S{1,2000}/gi, '[link]')
     .replace(/[.。](?=\p{L})/gu, ' ')
     .replace(/@/g, ' at ')

@@ -73,9 +73,6 @@ export interface OwnAttempt {
   readonly set: readonly number[];
 }
 
-/** An envelope as it arrived: a JWS string, or the plain object of a holder without a signing key. */
-export type Envelope = string | Readonly<Record<string, unknown>>;
-
 /** What checking an envelope gave. `code` is a receipt code; `accepted` counts. */
 export interface EnvelopeVerdict {
   readonly arrival: number;

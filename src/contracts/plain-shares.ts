@@ -17,6 +17,8 @@ const SHORTEST = 16;
 const SHORTEST_PART = 30;
 const LONGEST = 33;
 
+/** As chats put it into what is copied from them. */
+const UNSEEN = /(?!\s)[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 const NAMED_A_SHARE = /\b(key[ _-]?)?share\b|\bunseal([ _-]?key)?\b|\brecovery[ _-]?key\b/i;
 const URL = /\bhttps?:\/\/\S+/gi;
 const HEX = /(?<![0-9A-Za-z+/_=-])[0-9a-f]{32,66}(?![0-9A-Za-z+/_=-])/gi;
@@ -62,7 +64,7 @@ export function holdsKeyShare(value: unknown): boolean {
  * @param named - it is said to be one, so that also the lengths of digests count
  */
 export function textHoldsKeyShare(text: string, named = false): boolean {
-  const shown = text.slice(0, MAX_TEXT);
+  const shown = text.slice(0, MAX_TEXT).replace(UNSEEN, '');
   const documents = shown.match(SIGNED_DOCUMENT) ?? [];
   if (
     documents.some((jws) =>

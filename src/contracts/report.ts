@@ -116,7 +116,7 @@ export const reportSchema = z.strictObject({
   /** Every member of the input, with defaults; absent where the input is not one of this runbook. */
   asked: z.record(z.string(), z.unknown()).optional(),
   /** A failover took the run over: from then on it was one. */
-  takenOver: z.strictObject({ at: time, by: z.string(), reason: z.string() }).optional(),
+  takenOver: z.strictObject({ at: time, by: attested, reason: z.string() }).optional(),
   startedAt: time,
   endedAt: time.optional(),
   /** Events of the history when the report was made. */
@@ -129,7 +129,7 @@ export const reportSchema = z.strictObject({
   /** Who was asked for a key share and when, who gave; absent where nobody was asked. */
   holders: z.array(holder).optional(),
   receipts: z.array(receipt.extend({ at: time })),
-  controls: z.array(z.strictObject({ control: z.string(), by: z.string(), reason: z.string(), at: time })),
+  controls: z.array(z.strictObject({ control: z.string(), by: attested, reason: z.string(), at: time })),
   findings: z.array(finding.extend({ at: time })),
   outage: outage.optional(),
   loss: z
@@ -168,8 +168,3 @@ export type OutageSplit = NonNullable<Report['outage']>;
 
 /** What a runbook found out that is for finding out; JSON, and never a secret. */
 export type RunbookFindings = NonNullable<Report['result']>;
-
-/** The JSON Schema (draft 2020-12) of a report, as docs/report.schema.json has it. */
-export function reportJsonSchema(): object {
-  return z.toJSONSchema(reportSchema, { io: 'output' });
-}

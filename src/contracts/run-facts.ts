@@ -123,9 +123,11 @@ export type RunFact = { readonly at: number } & (
   | {
       readonly kind: 'control';
       readonly control: 'pause' | 'resume' | 'abort' | 'cancel' | 'take-over';
-      readonly by: string;
+      readonly by: Attested;
       readonly reason: string;
     }
+  /** A take-over was carried out: the run is a failover from then on. */
+  | { readonly kind: 'became-failover' }
 );
 
 /** Says which step of the run an activity serves. Every activity input carries it as `step`. */

@@ -69,8 +69,7 @@ function waits(run: RunRecord, until: number) {
     to: end?.at ?? until,
   });
   // A gate that a take-over ended was closed by nobody.
-  const takenOver = factsOf(run, 'control').filter(({ control }) => control === 'take-over');
-  const takenOverAfter = (since: number) => takenOver.findLast(({ at }) => at >= since);
+  const takenOverAfter = (since: number) => factsOf(run, 'became-failover').find(({ at }) => at >= since);
   const atGates = gatesIn(run).map(({ opened, closed }) => span(opened, closed ?? takenOverAfter(opened.at)));
   const parked = parkingsIn(run).map((each) => span(each.parked, each.decided ?? each.ended));
   const held = factsOf(run, 'paused');

@@ -116,11 +116,14 @@ function askedOf(run: RunRecord): Pick<Report, 'asked' | 'reason' | 'takenOver'>
   const shortened = (value: unknown) =>
     typeof value === 'string' && value.length > LONGEST_SHOWN ? `${value.slice(0, LONGEST_SHOWN)}...` : value;
   const given = Object.entries(run.input).filter(([, value]) => value !== undefined);
-  const takeOver = factsOf(run, 'control').find(({ control }) => control === 'take-over');
+  const [became] = factsOf(run, 'became-failover');
+  const ordered = factsOf(run, 'control').findLast(
+    ({ control, at }) => control === 'take-over' && at <= (became?.at ?? 0),
+  );
   return {
     reason: textOf(run.input['reason']),
     asked: given.length === 0 ? undefined : Object.fromEntries(given.map(([name, value]) => [name, shortened(value)])),
-    takenOver: takeOver && { at: isoTime(takeOver.at), by: takeOver.by, reason: takeOver.reason },
+    takenOver: became && ordered && { at: isoTime(became.at), by: ordered.by, reason: ordered.reason },
   };
 }
 

@@ -71,8 +71,6 @@ function shownFailure(failure: Failure | null | undefined): ShownFailure | undef
     const outcomeKnown = timeout === 'SCHEDULE_TO_START_TIMEOUT' && !failure.cause;
     return { code: timeout, message: 'the time allowed is over', outcomeKnown };
   }
-  if (failure.canceledFailureInfo) return { code: 'CANCELLED', message: 'cancelled', outcomeKnown: false };
-  if (failure.terminatedFailureInfo) return { code: 'TERMINATED', message: 'terminated', outcomeKnown: false };
   return shownFailure(failure.cause) ?? { code: 'Error', message: 'a failure without a type', outcomeKnown: false };
 }
 

@@ -195,10 +195,7 @@ function run(report: Report): Section[] {
     [
       'Taken over',
       takenOver &&
-        toned(
-          `became a drFailover at ${timeText(takenOver.at)}, asked by ${escapeUntrusted(takenOver.by)} (UNVERIFIED): ${escapeUntrusted(takenOver.reason)}`,
-          'warning',
-        ),
+        `a drFailover since ${timeText(takenOver.at)}: ordered by ${attestedName(takenOver.by)}, ${escapeUntrusted(takenOver.reason)}`,
     ],
     ['Started', timeText(startedAt)],
     ['Ended', endedAt === undefined ? 'no' : `${timeText(endedAt)}, after ${betweenText(startedAt, endedAt)}`],
@@ -277,8 +274,7 @@ function people({ requestedBy, gates, holders = [], parkings, controls, endedAt 
     By: decision ? person(decision.by) : '',
   }));
   const controlRows = controls.map(({ at, control, by, reason }) => ({
-    ...{ Time: timeText(at), Control: control },
-    ...{ By: toned(`${escapeUntrusted(by)} (UNVERIFIED)`, 'warning'), Reason: reason },
+    ...{ Time: timeText(at), Control: control, By: person(by), Reason: reason },
   }));
   return section('Approvals and shares', [
     facts([['Requested by', person(requestedBy)]]),
@@ -286,7 +282,7 @@ function people({ requestedBy, gates, holders = [], parkings, controls, endedAt 
     table('Gates: where people approve what comes next.', gateRows),
     table('Key holders: who was asked and when, who gave a share.', holderRows),
     table('Steps that failed and waited for a decision.', parkingRows),
-    table('Pause, resume, abort and cancel. Names here are what the sender typed.', controlRows),
+    table('Pause, resume, abort, cancel and take-over.', controlRows),
   ]);
 }
 

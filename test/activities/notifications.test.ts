@@ -59,7 +59,7 @@ describe('notify', () => {
       step: 'Promote west',
       parkingNo: 1,
       code: 'CONFIRMATION_TIMEOUT',
-      message: 'not seen <yet>; the token was hvs.CAESIJ1234567890abcdefGHIJKL',
+      message: 'not seen <yet>; the token was \uff48vs.CAESIJ1234567890abcdefGHIJKL',
       next: 'look at west',
       choices: [{ action: 'retry', effect: 'curl it' }],
     },

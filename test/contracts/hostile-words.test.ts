@@ -12,6 +12,7 @@ import { wrapped } from '../../src/cli/text';
 import { summaryLines } from '../../src/cli/read-report';
 import type { RunView } from '../../src/cli/run';
 import { askedInWords } from '../../src/contracts/next-commands';
+import type { Asked } from '../../src/contracts/next-commands';
 import type { Check } from '../../src/contracts/plan';
 import {
   readinessLines,
@@ -70,69 +71,40 @@ const UNTIL = Date.parse('2026-03-01T12:00:00Z');
 const WAITS: readonly Waiting[] = [
   { for: 'approval', gate: 'plan', planDigest: 'd', missing: [OTHERS], approved: [BY], until: UNTIL },
   {
-    for: 'shares',
-    cid: 'c',
-    epoch: 1,
-    held: [OTHERS],
-    missingHolders: ['ada', OTHERS],
-    threshold: 3,
-    until: UNTIL,
-    standBy: { holders: [OTHERS], askedFrom: UNTIL },
-    notJoined: [OTHERS],
+    ...{ for: 'shares', cid: 'c', epoch: 1, held: [OTHERS], missingHolders: ['ada', OTHERS], threshold: 3 },
+    ...{ until: UNTIL, standBy: { holders: [OTHERS], askedFrom: UNTIL }, notJoined: [OTHERS] },
   },
   { for: 'rehearsal', epoch: 1, answered: [OTHERS], missing: [OTHERS], until: UNTIL },
   {
-    for: 'decision',
-    step: 'Promote west',
-    parkingNo: 1,
-    code: 'OUTCOME_UNKNOWN',
-    message: `The service said: ${OTHERS}`,
-    observed: OTHERS,
-    needed: OTHERS,
+    ...{ for: 'decision', step: 'Promote west', parkingNo: 1, code: 'OUTCOME_UNKNOWN' },
+    ...{ message: `The service said: ${OTHERS}`, observed: OTHERS, needed: OTHERS },
     next: `Look at it: \`runbook status deployment:payments\`. ${OTHERS}`,
     choices: [{ action: 'retry', effect: OTHERS, needsTwo: true }],
     decidedOnce: { action: 'retry', by: BY },
   },
   { for: 'resume', by: THEIRS, reason: THEIRS },
   {
-    for: 'action',
-    what: OTHERS,
+    ...{ for: 'action', what: OTHERS },
     instructions: [`\`vault operator generate-root -dr-token\` ${OTHERS}`],
     commands: [{ who: OTHERS, command: 'runbook status deployment:payments', effect: OTHERS }],
   },
 ];
 
+const ASKED_FOR: Asked = {
+  ...{ kind: 'operation-token', targets: [{ cluster: OTHERS, uses: ['dr.promote'] }], requestedBy: BY, reason: THEIRS },
+};
 const STATUS: RunStatus = {
-  ...BEGUN,
-  phase: 'waiting-for-people',
-  paused: true,
-  waiting: WAITS,
-  planText: JSON.stringify(poisoned(SWITCHOVER_PLAN)),
-  planDigest: 'd',
+  ...{ ...BEGUN, phase: 'waiting-for-people', paused: true, waiting: WAITS },
+  ...{ planText: JSON.stringify(poisoned(SWITCHOVER_PLAN)), planDigest: 'd' },
   steps: [{ number: 1, name: 'Read', state: 'done', attempt: 1, startedAt: 0, endedAt: 1, note: `17 ok ${OTHERS}` }],
   receipts: [
-    {
-      signal: 'decide',
-      arrival: 1,
-      verdict: 'accepted',
-      code: 'accepted',
-      text: `cannot: ${escapeUntrusted(THEIRS)}`,
-      from: BY,
-    },
+    { signal: 'decide', arrival: 1, verdict: 'accepted', code: 'c', text: escapeUntrusted(THEIRS), from: BY },
     { signal: 'share', arrival: 1, verdict: 'refused', code: 'malformed', text: `refused: ${OTHERS}`, from: BY },
   ],
   findings: [
     { severity: 'critical', code: 'orphan-token', text: OTHERS, next: `Give \`runbook status deployment:payments\`` },
   ],
-  leftToDo: [OTHERS],
-  summary: [prose(OTHERS)],
-  invitation: 'i',
-  asked: {
-    kind: 'operation-token',
-    targets: [{ cluster: OTHERS, uses: ['dr.promote'] }],
-    requestedBy: BY,
-    reason: THEIRS,
-  },
+  ...{ leftToDo: [OTHERS], summary: [prose(OTHERS)], invitation: 'i', asked: ASKED_FOR },
 };
 
 const WITHOUT_WORKER: RunView = {
@@ -145,14 +117,10 @@ const WITHOUT_WORKER: RunView = {
 };
 
 const RUNBOOK_PLAN = {
-  runbook: 'drSecondaryOnboarding',
-  deployment: 'payments',
+  ...{ runbook: 'drSecondaryOnboarding', deployment: 'payments', warnings: [OTHERS], steps: [OTHERS] },
   clusters: [{ cluster: 'east', clusterId: 'id', version: OTHERS, dr: OTHERS, performance: OTHERS }],
   operations: [{ operation: 'dr.secondary.enable', on: { cluster: 'north', clusterId: 'id' }, detail: OTHERS }],
-  warnings: [OTHERS],
-  steps: [OTHERS],
-  choices: { [OTHERS]: OTHERS },
-  reason: THEIRS,
+  ...{ choices: { [OTHERS]: OTHERS }, reason: THEIRS },
 };
 const PRECONDITIONS: readonly Check[] = [
   { name: 'p', observed: OTHERS, needed: OTHERS, verdict: 'fail', next: `Give \`runbook status x\`: ${OTHERS}` },
@@ -172,34 +140,17 @@ const READINESS = {
 const REPORT: Report = poisoned({
   ...reportOf(finishedSwitchover().build()),
   reason: 'planned',
-  controls: [{ control: 'pause', by: THEIRS, reason: 'wait', at: '2026-03-01T10:00:00.000Z' }],
+  controls: [{ control: 'pause', by: BY, reason: 'wait', at: '2026-03-01T10:00:00.000Z' }],
   findings: STATUS.findings.map((each) => ({ ...each, at: '2026-03-01T10:00:00.000Z' })),
   leftToDo: ['See to it.'],
 });
 const ASKED = {
-  kind: 'ceremony',
-  environment: 'production',
-  digest: 'd',
+  ...{ kind: 'ceremony', environment: 'production', digest: 'd' },
   invitation: {
-    kind: 'operation-token',
+    ...{ kind: 'operation-token', runbook: 'drSwitchover', requestedBy: BY, reason: THEIRS, holders: [THEIRS] },
     targets: [{ cluster: OTHERS, clusterId: OTHERS, uses: ['dr.promote'], addresses: [OTHERS], caSha256: '' }],
-    requestedBy: BY,
-    reason: THEIRS,
-    holders: [THEIRS],
-    threshold: 1,
-    erasure: 'memory',
-    useFor: 60,
-    recipient: OTHERS,
-    pgp: 'ab',
-    runbook: 'drSwitchover',
-    wid: OTHERS,
-    rid: OTHERS,
-    ns: OTHERS,
-    cid: OTHERS,
-    epoch: 1,
-    inputDigest: 'd',
-    exp: 2_000_000_000,
-    iat: 1_900_000_000,
+    ...{ threshold: 1, erasure: 'memory', useFor: 60, recipient: OTHERS, pgp: 'ab', inputDigest: 'd' },
+    ...{ wid: OTHERS, rid: OTHERS, ns: OTHERS, cid: OTHERS, epoch: 1, exp: 2_000_000_000, iat: 1_900_000_000 },
   },
 } as unknown as CeremonyRequest;
 
@@ -225,7 +176,7 @@ const TERMINAL: Readonly<Record<string, readonly string[]>> = {
   'runbook plan': planLines({ ...REPORT, preconditions: PRECONDITIONS }).map(terminalLine),
   'runbook readiness': readinessText(READINESS),
   'the invitation': requestLines(ASKED, UNTIL),
-  'what is asked': askedInWords(STATUS.asked ?? { kind: 'rehearsal', targets: [], requestedBy: BY, reason: THEIRS }),
+  'what is asked': askedInWords(ASKED_FOR),
 };
 
 describe('in a terminal', () => {
@@ -302,15 +253,6 @@ describe('in a terminal', () => {
       expect(`${out}\n${err}`.split('\n').filter((line) => UNSHOWN.test(line))).toEqual([]);
     },
   );
-
-  it('JSON loses nothing, and says nothing to the terminal', () => {
-    for (const value of [{ [OTHERS]: THEIRS }, { planText: 'a\u00a0b\u3000c\u2028d\u202fe  f' }])
-      for (const indent of [undefined, 2]) {
-        const text = jsonText(value, indent);
-        expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
-        expect(JSON.parse(text.split('\n').map(terminalLine).join('\n'))).toEqual(value);
-      }
-  });
 });
 
 describe('every character', () => {
@@ -348,10 +290,11 @@ describe('every character', () => {
 
   it('comes back as it was from JSON that a terminal showed', () => {
     // All of the first plane, and a part of the others.
-    for (const letters of chunks.filter((_, index) => index < 16 || index % 16 === 0)) {
-      const text = letters.join('');
-      const lines = jsonText({ text }).split('\n').map(terminalLine);
-      expect(JSON.parse(lines.join('\n'))).toEqual({ text });
+    const texts = chunks.filter((_, index) => index < 16 || index % 16 === 0).map((letters) => letters.join(''));
+    for (const text of [...texts, OTHERS, THEIRS]) {
+      const lines = jsonText({ [text]: text }, 2).split('\n');
+      expect(lines.join('')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+      expect(JSON.parse(lines.map(terminalLine).join('\n'))).toEqual({ [text]: text });
     }
   });
 });
@@ -389,19 +332,11 @@ it('a report as HTML shows it and obeys nothing', () => {
 });
 
 it('who is told outside of a run gets it in lines of ours', () => {
-  const common = {
-    event: 'parked',
-    severity: 'critical',
-    runbook: 'drSwitchover',
-    number: 1,
-    subject: 's',
-    at: 0,
-  } as const;
-  const gates = { plan: { approvals: 1, groups: ['approvers'] } };
-  const deployments = new Map([['payments', { clusters: new Map(), gates }]]);
+  const common = { event: 'parked', severity: 'critical', runbook: 'drSwitchover', number: 1, subject: 's' } as const;
+  const deployments = new Map([['payments', { clusters: new Map() }]]);
   const inventory = { temporal: {}, people: new Map(), deployments } as unknown as Inventory;
   for (const waiting of WAITS) {
-    const told = { ...common, words: OTHERS, waiting, leftToDo: [OTHERS] };
+    const told = { ...common, at: 0, words: OTHERS, waiting, leftToDo: [OTHERS] };
     const message = messageOf(inventory, 'payments', told, { ns: 'n', wid: 'w', rid: 'r' });
     expect(chatText(message)).not.toMatch(/https?:|evil\.example/);
     expect(chatText(message).replaceAll('\n', '')).not.toMatch(UNSHOWN);

@@ -10,6 +10,7 @@ const SHARE = bytes(33, 1);
 describe('a key share in the clear', () => {
   it.each([
     ['hexadecimal alone', SHARE.toString('hex')],
+    ['with what a chat puts into it unseen', SHARE.toString('hex').replace(/.{9}/, '$&\u200b')],
     ['capitals', SHARE.toString('hex').toUpperCase()],
     ['base64 alone', SHARE.toString('base64')],
     ['in a sentence', `go on, mine is ${SHARE.toString('hex')}, sorry`],

@@ -26,24 +26,17 @@ it('the least input of a ceremony is taken', () => {
 
 const WRONG: readonly (readonly [field: string, input: unknown])[] = [
   ['deployment', without(SWITCHOVER, 'deployment')],
-  ['deployment', { ...SWITCHOVER, deployment: '' }],
-  ['deployment', { ...SWITCHOVER, deployment: 'Payments' }],
   ['deployment', { ...SWITCHOVER, deployment: 'pay ments' }],
-  ['deployment', { ...SWITCHOVER, deployment: 'payments\n' }],
-  ['deployment', { ...SWITCHOVER, deployment: ['payments'] }],
   ['to', without(SWITCHOVER, 'to')],
   ['to', { ...SWITCHOVER, to: '../west' }],
-  ['from', { ...SWITCHOVER, from: '' }],
   ['reason', without(SWITCHOVER, 'reason')],
   ['reason', { ...SWITCHOVER, reason: ' a ' }],
   ['reason', { ...SWITCHOVER, reason: 'x'.repeat(501) }],
   ['requestedBy', { ...SWITCHOVER, requestedBy: ' ' }],
-  ['dryRun', { ...SWITCHOVER, dryRun: 'yes' }],
   ['go', { ...SWITCHOVER, go: 'later' }],
   ['onStuck', { ...SWITCHOVER, onStuck: 'force' }],
   ['acceptLoss', { ...SWITCHOVER, acceptLoss: 'any' }],
   ['tokenSource', { ...SWITCHOVER, tokenSource: 'root' }],
-  ['acknowledgeNewerSecondary', { ...SWITCHOVER, acknowledgeNewerSecondary: 1 }],
 ];
 
 it.each(WRONG)('a switchover with a wrong or missing %s is refused, and the field is named', (field, input) => {
@@ -65,11 +58,8 @@ it.each([
   ['uses', { ...CEREMONY, uses: [] }],
   ['keepFor', { ...CEREMONY, keepFor: undefined }],
   ['keepFor', { ...CEREMONY, recipient: 'a key' }],
-  ['keepFor', { ...CEREMONY, keepFor: '8d' }],
   ['keepFor', { ...CEREMONY, keepFor: '999h' }],
   ['uses.0', { ...CEREMONY, uses: ['dr.everything'] }],
-  ['uses', { ...CEREMONY, uses: 'dr.promote' }],
-  ['cluster', without(CEREMONY, 'cluster')],
 ])('a ceremony with a wrong or missing %s is refused, and the field is named', (field, input) => {
   const result = RUNBOOK_INPUTS.operationTokenCeremony.safeParse(input);
   expect(result.error?.issues.map(({ path }) => path.join('.'))).toContain(field);

@@ -23,10 +23,12 @@ describe('secret', () => {
     ['a private key', '-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIE\n-----END EC PRIVATE KEY-----'],
     ['a PGP block that is cut off', '-----BEGIN PGP MESSAGE-----\n\nwV4DmK\nabc'],
   ])('takes out %s, also from texts of the service', (_what, secret) => {
-    for (const redacted of [redact(`before "${secret}"`), redactText(`before "${secret}"`)]) {
-      expect(redacted).toContain('before "[redacted]');
-      expect(redacted).not.toContain(secret.slice(8, 40));
-    }
+    const withUnseen = secret.replace(/^.{4}/, '$&\u200b').replace(/.{4}$/, '\u00ad$&');
+    for (const text of [`before "${secret}"`, `before "${withUnseen}"`])
+      for (const redacted of [redact(text), redactText(text)]) {
+        expect(redacted).toContain('before "[redacted]');
+        expect(redacted).not.toContain(secret.slice(8, 40));
+      }
   });
 
   it.each(['incorrect nonce supplied; nonce for this operation is "', 'Nonce: "'])(

@@ -75,7 +75,7 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
       [demotion, ready(3_000, 6_000)],
       [
         gate('opened', 2_000),
-        { kind: 'control', control: 'take-over', by: 'grace', reason: '', at: when(2_600) },
+        { kind: 'became-failover', at: when(2_600) },
         ...[gate('opened', 2_800), gate('approved', 3_000)],
       ],
     ],
@@ -99,12 +99,12 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
   ],
   [
     'counts the time before a retry as the service’s',
-    [[demotion, { ...promote, lastFailure: 'application' }, ready(6_000, 7_000)]],
+    [[demotion, promote, ready(6_000, 7_000)]],
     { serviceMs: 6_000, machineMs: 0 },
   ],
   [
     'counts the time before a retry as the machine’s where the worker was lost',
-    [[demotion, { ...promote, lastFailure: 'heartbeat' }, ready(6_000, 7_000)]],
+    [[demotion, { ...promote, workerLost: true }, ready(6_000, 7_000)]],
     { serviceMs: 3_000, machineMs: 3_000 },
   ],
   [
@@ -152,7 +152,7 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
   ],
   [
     'ends with service-ready where the probe was given up',
-    [[demotion, ready(2_000, 5_000), { ...probe, endedAt: 6_000, timedOut: true }]],
+    [[demotion, ready(2_000, 5_000), { ...probe, endedAt: 6_000, failure: { code: 'X', message: 'lost' } }]],
     { endedBy: 'service-ready', totalMs: 4_000 },
   ],
 ];
@@ -214,25 +214,17 @@ it('what a failover says that it may lose counts once a promotion was tried, and
 /** RTO, RPO and time without protection against what the inventory wants: nothing is met that was not measured. */
 
 const startedAt = iso(0);
-const WANTED = { outageMs: 30_000, lossWalEntries: 0, unprotectedMs: 60_000 };
 type Measured = Parameters<typeof objectivesOf>[1];
-const verdicts = (measured: Partial<Measured>, wanted: Parameters<typeof objectivesOf>[0] = WANTED, after = 40_000) =>
-  objectivesOf(
-    wanted,
-    {
-      runbook: 'drSwitchover',
-      outage: undefined,
-      clientsHeld: undefined,
-      loss: undefined,
-      withoutDrProtection: undefined,
-      ...measured,
-    },
-    when(after),
-  )?.map(({ verdict, observed }) => [verdict, observed]);
+type Wanted = Parameters<typeof objectivesOf>[0];
+const NOTHING = { outage: undefined, clientsHeld: undefined, loss: undefined, withoutDrProtection: undefined };
+const verdicts = (measured: Partial<Measured>, wanted: Wanted, after = 40_000) =>
+  objectivesOf(wanted, { runbook: 'drSwitchover', ...NOTHING, ...measured }, when(after))?.map(
+    ({ verdict, observed }) => [verdict, observed],
+  );
 const outage = (totalMs?: number): Report['outage'] => ({ startedAt, totalMs });
 
 it('without an outage, or without wishes, nothing is judged', () => {
-  expect(verdicts({})).toBeUndefined();
+  expect(verdicts({}, { outageMs: 30_000 })).toBeUndefined();
   expect(verdicts({ outage: outage(1) }, {})).toBeUndefined();
 });
 
@@ -241,10 +233,7 @@ it('what clients felt counts: from the quiesce or the demotion until the release
   expect(verdicts({ outage: outage(9_000) }, wanted)).toEqual([['met', 9_000]]);
   const held = (from: number, to?: number) => ({
     outage: outage(20_000),
-    clientsHeld: {
-      from: iso(from),
-      ...(to !== undefined && { to: iso(to), totalMs: to - from }),
-    },
+    clientsHeld: { from: iso(from), to: to === undefined ? undefined : iso(to), totalMs: to && to - from },
   });
   expect(verdicts(held(-11_000, 15_000), wanted)).toEqual([['missed', 31_000]]);
   expect(verdicts(held(-5_000, 22_000), wanted)).toEqual([['met', 27_000]]);
@@ -254,33 +243,35 @@ it('what clients felt counts: from the quiesce or the demotion until the release
 
 it('an outage whose beginning is not known is never met', () => {
   const unknown = { outage: { startedAt, totalMs: 9_000, atLeast: true } };
+  const withoutDrProtection = { from: startedAt, totalMs: 9_000 };
   expect(verdicts(unknown, { outageMs: 30_000 })).toEqual([['not-measured', 9_000]]);
   expect(verdicts(unknown, { outageMs: 8_000 })).toEqual([['missed', 9_000]]);
-  const withoutDrProtection = { from: startedAt, totalMs: 9_000 };
   expect(verdicts({ ...unknown, withoutDrProtection }, { unprotectedMs: 60_000 })).toEqual([['not-measured', 9_000]]);
 });
 
 it('what still lasts is missed once it lasts too long, and not measured before', () => {
-  const withoutDrProtection = { from: startedAt };
-  expect(verdicts({ outage: outage(), withoutDrProtection })).toEqual([
-    ['missed', 40_000],
-    ['not-measured', undefined],
-    ['not-measured', 40_000],
+  const lasting = { outage: outage(), withoutDrProtection: { from: startedAt } };
+  expect(verdicts(lasting, { outageMs: 30_000, lossWalEntries: 0, unprotectedMs: 60_000 })).toEqual([
+    ...[
+      ['missed', 40_000],
+      ['not-measured', undefined],
+      ['not-measured', 40_000],
+    ],
   ]);
 });
 
-it('a loss is none where that was proven; the bound of a sample says too little to be met', () => {
-  const loss = (
-    lossWalEntries: number,
-    runbook: string,
-    kind: 'none' | 'bounded' | 'unknown',
-    boundWalEntries?: string,
-  ) => verdicts({ outage: outage(1), runbook, loss: { loss: kind, why: '', boundWalEntries } }, { lossWalEntries });
-  expect(loss(0, 'drFailover', 'none')).toEqual([['met', 0]]);
-  expect(loss(100, 'drSwitchover', 'bounded', '17')).toEqual([['met', 17]]);
-  expect(loss(0, 'drSwitchover', 'bounded', '17')).toEqual([['missed', 17]]);
-  expect(loss(0, 'drSwitchover', 'bounded', '0')).toEqual([['not-measured', 0]]);
-  expect(loss(100, 'drFailover', 'bounded', '17')).toEqual([['not-measured', 17]]);
-  expect(loss(10, 'drFailover', 'bounded', '17')).toEqual([['missed', 17]]);
-  expect(loss(10, 'drFailover', 'unknown')).toEqual([['not-measured', undefined]]);
-});
+it.each([
+  ['none', undefined, 'drFailover', 0, 'met', 0],
+  ['bounded', '17', 'drSwitchover', 100, 'met', 17],
+  ['bounded', '17', 'drSwitchover', 0, 'missed', 17],
+  ['bounded', '0', 'drSwitchover', 0, 'not-measured', 0],
+  ['bounded', '17', 'drFailover', 100, 'not-measured', 17],
+  ['bounded', '17', 'drFailover', 10, 'missed', 17],
+  ['unknown', undefined, 'drFailover', 10, 'not-measured', undefined],
+] as const)(
+  'a loss is none where that was proven; the bound of a sample says too little: %s %s of %s against %i is %s',
+  (kind, boundWalEntries, runbook, lossWalEntries, ...expected) => {
+    const loss = { loss: kind, why: '', boundWalEntries };
+    expect(verdicts({ outage: outage(1), runbook, loss }, { lossWalEntries })).toEqual([expected]);
+  },
+);

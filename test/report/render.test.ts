@@ -58,37 +58,31 @@ Gates: where people approve what comes next.
   });
 
   it('tells a small run in full', () => {
-    const history = new RunBuilder()
-      .activity({
-        type: 'demotePrimary',
-        step: { name: 'Demote east', number: 1 },
-        facts: [
-          { ...plan, state: 'opened', at: when(100), by: [] },
-          { ...plan, state: 'approved', at: when(900), by: [{ name: 'paul', how: 'claimed' }] },
-          { kind: 'control', control: 'abort', at: when(950), by: 'mia', reason: 'stop' },
-        ],
-        input: { cluster: 'east' },
-        scheduledAt: 1_000,
-        endedAt: 2_000,
-        tries: 2,
-        failure: { code: 'NOT_APPROVED', message: 'one approval is missing' },
-      })
-      .ended(2_300, 'aborted');
-    expect(renderMarkdown(report(history))).toMatchSnapshot();
+    const demotion = {
+      ...{ type: 'demotePrimary', step: { name: 'Demote east', number: 1 }, input: { cluster: 'east' } },
+      ...{ scheduledAt: 1_000, endedAt: 2_000, tries: 2 },
+      failure: { code: 'NOT_APPROVED', message: 'one approval is missing' },
+    };
+    const history = new RunBuilder(
+      [demotion],
+      [
+        { ...plan, state: 'opened', at: when(100), by: [] },
+        { ...plan, state: 'approved', at: when(900), by: [{ name: 'paul', how: 'claimed' }] },
+        { kind: 'control', control: 'abort', at: when(950), by: { name: 'mia', how: 'claimed' }, reason: 'stop' },
+      ],
+    );
+    expect(renderMarkdown(report(history.ended(2_300, 'aborted')))).toMatchSnapshot();
   });
 
   it('shows the end of a run that ended: its gate, the last state of both kinds, both clusters', () => {
     const performance = { mode: 'secondary', state: 'stream-wals', lastRemoteWal: '42', peers: [] };
-    const history = new RunBuilder([], [], 'drFailover')
-      .activity({
-        type: 'readDeployment',
-        step: { name: 'Read the final state', number: 1 },
-        facts: [{ ...plan, state: 'opened', at: when(1), by: [] }],
-        scheduledAt: 2,
-        endedAt: 9,
-        result: { observations: [{ ...observation('east', 'primary', 5), performance }] },
-      })
-      .ended(20, 'completed', { result: { from: 'east', to: 'west' } });
+    const read = {
+      ...{ type: 'readDeployment', scheduledAt: 2, endedAt: 9 },
+      result: { observations: [{ ...observation('east', 'primary', 5), performance }] },
+    };
+    const opened = { ...plan, state: 'opened', at: when(1), by: [] } as const;
+    const result = { from: 'east', to: 'west' };
+    const history = new RunBuilder([read], [opened], 'drFailover').ended(20, 'completed', { result });
     const text = renderMarkdown(report(history));
     expect(text).toContain('**Completed: drFailover of payments (east to west).**');
     expect(text).toContain('| open when the run ended |');

@@ -78,9 +78,9 @@ describe('orders to a run', () => {
       expect(await receiptOf(run, 'pause', 3)).toMatchObject({ verdict: 'refused', code: 'repeated' });
       expect(await run.report()).toMatchObject({ outcome: 'completed' });
       // What was noted of the names is of those who signed.
-      expect((await reportOf(run)).controls.map(({ control, by }) => `${control} ${by}`)).toEqual([
-        'pause grace',
-        'resume grace',
+      expect((await reportOf(run)).controls.map(({ control, by }) => `${control} ${by.name} ${by.how}`)).toEqual([
+        'pause grace signed',
+        'resume grace signed',
       ]);
     },
   );
@@ -105,7 +105,10 @@ describe('orders to a run', () => {
       refusal.remove();
       await run.approve('promote', 'grace');
       await run.approve('promote', 'henry');
-      expect(await run.report()).toMatchObject({ outcome: 'completed', takenOver: { by: 'grace' } });
+      expect(await run.report()).toMatchObject({
+        outcome: 'completed',
+        takenOver: { by: { name: 'henry', how: 'signed' } },
+      });
       await expectServesAlone(scenario, 'west');
     },
   );

@@ -57,7 +57,7 @@ describe('a failover that takes the lock over', () => {
       await run.approve('promote');
       const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], takenOver: { by: 'grace' } });
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], takenOver: { by: { name: 'grace' } } });
       expect(report.receipts.filter(given)).toHaveLength(3);
       expect(invitations(report)).toBe(1);
       await expectServesAlone(scenario, 'west');
@@ -117,7 +117,7 @@ describe('a failover that takes the lock over', () => {
       await run.approve('promote');
       const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'grace' } });
+      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: { name: 'grace' } } });
       expect(invitations(report)).toBe(1);
       expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
       // The outage is the switchover's own: it began with the demotion.
@@ -144,6 +144,8 @@ describe('a failover that takes the lock over', () => {
 
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
       expect(report.findings.map(({ code }) => code)).toContain('take-over-not-needed');
+      // It never became one, and the report does not say so.
+      expect(report.takenOver).toBeUndefined();
       expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east' });
       await expectServesAlone(scenario, 'east');
     });

@@ -276,7 +276,7 @@ describe('faults in the outage', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'aborted', parkings: [], outage: { endedBy: 'service-ready' } });
-      expect(report.controls.map(({ control, by }) => [control, by])).toEqual([
+      expect(report.controls.map(({ control, by }) => [control, by.name])).toEqual([
         ['abort', 'grace'],
         ['cancel', 'a cancel request'],
       ]);

@@ -68,7 +68,7 @@ describe('people control a run', () => {
       await run.control('abort', { reason: 'another day' });
       const report = await run.report();
       expect(report.outcome).toBe('aborted');
-      expect(report.controls).toMatchObject([{ control: 'abort', by: 'grace', reason: 'another day' }]);
+      expect(report.controls).toMatchObject([{ control: 'abort', by: { name: 'grace' }, reason: 'another day' }]);
       expect(report.leftToDo).toEqual(['The run was stopped by grace: another day']);
       expect(report.steps.find(({ name }) => name === 'Destroy the ceremony keys')?.outcome).toBe('done');
       await expectNoKeys(scenario);
@@ -105,7 +105,7 @@ describe('people control a run', () => {
       const report = await run.report();
       expect(report.controls).toMatchObject([{ control: 'cancel' }]);
       await expectNoKeys(scenario);
-      expect(report).toMatchObject({ outcome: 'aborted', window: { notBefore, notAfter } });
+      expect(report).toMatchObject({ outcome: 'aborted', asked: { window: { notBefore, notAfter } } });
       expect(demotions(scenario)).toBe(0);
     });
 
@@ -200,7 +200,7 @@ describe('people control a run', () => {
       expect(report.parkings).toMatchObject([{ step: MARKER_STEP, decision }]);
       const marked = report.steps.filter(({ name }) => name === MARKER_STEP);
       expect(marked.map(({ attempt, outcome }) => `${attempt} ${outcome}`)).toEqual(['1 failed', '2 done']);
-      const controls = report.controls.map(({ control, by }) => `${control} ${by}`);
+      const controls = report.controls.map(({ control, by }) => `${control} ${by.name}`);
       expect(controls).toEqual(['pause grace', 'resume grace', 'pause grace', 'resume grace']);
       expect(report.steps.filter(({ name }) => name.startsWith('Invite the key holders'))).toHaveLength(1);
       await replayRun(run);

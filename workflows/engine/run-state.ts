@@ -74,6 +74,7 @@ export class RunState {
 
   become(runbook: RunbookName): void {
     this.runbook = runbook;
+    this.fact({ kind: 'became-failover' });
     this.plan = undefined;
     this.waiting.clear();
     this.notifications.allWaitsOver();

@@ -49,7 +49,7 @@ export class Run {
     this.signals.on('decide', (items) => this.#parking.decide(items));
     for (const action of CONTROL_ACTIONS) this.signals.on(action, (items) => this.#order(action, items));
     CancellationScope.current().cancelRequested.catch(() => {
-      state.fact({ kind: 'control', control: 'cancel', by: 'a cancel request', reason: '' });
+      state.fact({ kind: 'control', control: 'cancel', by: { name: 'a cancel request', how: 'claimed' }, reason: '' });
       this.#noteInOutage('A cancel request came', 'stop-noted', ENDS_LATER);
       this.stop(new RunStopped('a cancel request', 'cancelled through Temporal'));
     });
@@ -352,7 +352,7 @@ export class Run {
     if (action !== 'takeOver') text = this.#obey(action, by, reason);
     else if (failover) text = this.#takeOverBy(by, failover, missing);
     else return { ...verdict, accepted: false };
-    this.state.fact({ kind: 'control', control: action === 'takeOver' ? 'take-over' : action, by: by.name, reason });
+    this.state.fact({ kind: 'control', control: action === 'takeOver' ? 'take-over' : action, by, reason });
     return { ...verdict, text };
   }
 
