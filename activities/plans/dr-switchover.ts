@@ -28,7 +28,7 @@ export async function assessDrSwitchover(
   request: PlanInput<InputOf<'drSwitchover'>>,
 ): Promise<Assessment<SwitchoverRoute>> {
   const { input } = request;
-  const observed = await observe('drSwitchover', request, [input.to]);
+  const observed = await observe('drSwitchover', request, [input.to, input.from]);
   const { deployment } = observed;
   const base = observed.base({ plan: true, go: input.go === 'required' });
   const sides = findSides(input, observed);

@@ -1,7 +1,6 @@
 /** The pure parts: what readings mean, what one that fails means, what samples prove, and how checks are compared. */
 import { goneChecks } from '../../activities/checks/signs';
-import { lag } from '../../activities/checks/replication';
-import { compareVersions, supportedVersion, versionsAfterLoss } from '../../activities/checks/versions';
+import { compareVersions, versionsAfterLoss } from '../../activities/checks/versions';
 import { lossBound, readWalSamples } from '../../activities/evidence/wal-samples';
 import { judgeMerkleReport } from '../../activities/merkle/trees';
 import { skewOf } from '../../activities/readiness/clusters';
@@ -15,13 +14,11 @@ import type {
   WalSample,
 } from '../../src/contracts/observations';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import { readinessLines } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { findDeployment, parseInventory } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { EXAMPLE } from '../inventory/example';
 import { failing, holding } from '../support/activity-environment';
-import { pointsOf } from '../support/readiness';
 
 const paymentsOf = (text: string) => findDeployment(parseInventory(text, 'inventory.yaml'), 'payments');
 const payments = paymentsOf(EXAMPLE);
@@ -42,30 +39,11 @@ const pair = (deployment = payments) =>
     reading('west', { mode: 'secondary', state: 'stream-wals', setId: 's' }),
   ]);
 
-it.each([
-  ['never negative', '95', '90', '0 WAL entries', 'ok'],
-  ['exact above 2^53', '18446744073709551114', '18446744073709551615', '501 WAL entries', 'fail'],
-])('lag is %s', (_name, lastRemoteWal, lastWal, observed, verdict) => {
-  const [from, to] = [reading('east', { lastWal }), reading('west', { lastRemoteWal })];
-  const judged = lag('dr', from.observation, to.observation, payments.limits.lagWalEntries);
-  expect(judged).toMatchObject({ verdict, observed });
-});
-
 describe('versions', () => {
   const running = (cluster: string, versions: readonly string[]): ClusterObservation => {
     const nodes = versions.map((version) => ({ address: 'a', reachable: true, version }));
     return { cluster, at: 0, reachable: true, nodes };
   };
-  it.each([
-    [['1.16.0'], 'ok'],
-    [['1.21.4+ent', '2.0.0'], 'ok'],
-    [['1.21.4', '1.15.16+ent'], 'fail'],
-    [['v1.9.0'], 'fail'],
-    [[], 'ok'],
-  ])('a cluster of %j takes part: %s', (versions, verdict) => {
-    expect(supportedVersion(running('east', versions)).verdict).toBe(verdict);
-  });
-
   it.each([
     [['1.21.4'], ['1.21.4'], 'ok'],
     [[], ['1.21.4'], 'ok'],
@@ -347,16 +325,5 @@ describe('verdicts and comparison', () => {
       { change: 'worse', id: 'c', cluster: 'west', about: 'failover', before: 'ok', now: 'warn' },
       { change: 'better', id: 'b', about: 'both', before: 'fail', now: 'ok' },
     ]);
-  });
-
-  it('the first lines for people hold the verdicts, the changes, and every red point before the warnings', () => {
-    const points = [point('warn', { id: 'w' }), point('fail', { id: 'f' }), point('ok')];
-    const result = summarise(pair(), points, undefined, 0);
-    const lines = readinessLines(result);
-    expect(lines[0]).toBe('Switchover: **not ready**. Failover: **not ready**.');
-    expect(lines.slice(1).map((line) => line.slice(0, 10))).toEqual(['**fail** f', '**warn** w']);
-    expect(pointsOf(result, 'fail')).toEqual(['f both']);
-    // A DR secondary that is worse than the deployment is named before its points are.
-    expect(readinessLines({ ...result, failover: 'ready' })[1]).toBe('west: switchover not ready, failover not ready');
   });
 });

@@ -47,81 +47,56 @@ describe('the rights that a plan asks for are those of its operations', () => {
     for (const [file, token] of before) await writeFile(file, token);
   });
 
-  /** As it was before it was replaced. */
-  async function asPrimary<T>(kind: ReplicationKind, cluster: string, assess: () => Promise<T>): Promise<T> {
-    const former = bench.cluster(cluster);
+  type Assess = () => Promise<{ readonly preconditions: readonly Check[] }>;
+  /** A secondary, as it was before it was replaced as primary. */
+  const asPrimary = (kind: ReplicationKind, name: string) => async (assess: Assess) => {
+    const former = bench.cluster(name);
     const role = former.role(kind);
     const { setId = '' } = former.snapshotState()[kind];
     const primary = { mode: 'primary', setId, advertisedAddress: '', knownSecondaries: [] } as const;
     former.setRole(kind, primary, bench.service.now());
     return assess().finally(() => former.setRole(kind, role, bench.service.now()));
-  }
+  };
+  const cutOff = async (assess: Assess) => {
+    bench.service.partition('east', 'asia');
+    bench.service.advanceClock(60_000);
+    return assess().finally(() => bench.service.heal('east', 'asia'));
+  };
 
   const ONBOARDING = { primary: 'east', secondary: 'south', filter: 'none' };
-  const ISSUES = ['revoke-secondary', 'secondary-token'].map((each) => `primary/${each}`);
-  const FILTERED = ['primary/paths-filter', ...ISSUES];
-  const FOLLOWS = ['secondary/promote', 'secondary/update-primary'];
-  const JOINS = ['secondary/enable', 'secondary/generate-public-key'];
-  it.each<
-    [string, () => Promise<{ readonly preconditions: readonly Check[] }>, Readonly<Record<string, readonly string[]>>]
-  >([
-    [
-      'performancePromotion',
-      promotion,
-      {
-        asia: ['secondary/update-primary'],
-        east: ['primary/demote', ...FILTERED, ...FOLLOWS],
-        europe: [...FILTERED, ...FOLLOWS],
-      },
-    ],
-    [
-      'primaryEnablement',
-      () => bench.assess('primaryEnablement', { kind: 'dr', cluster: 'south' }),
-      { south: ['primary/enable'] },
-    ],
-    [
-      'drSecondaryOnboarding',
-      () => bench.assess('drSecondaryOnboarding', { primary: 'east', secondary: 'north' }),
-      { east: ISSUES, north: JOINS },
-    ],
-    [
-      'performanceSecondaryOnboarding',
-      () => bench.assess('performanceSecondaryOnboarding', ONBOARDING),
-      { east: FILTERED, south: JOINS },
-    ],
-    [
-      'replicationTeardown',
-      () => bench.assess('replicationTeardown', { kind: 'performance', cluster: 'asia' }),
-      { asia: ['secondary/disable'] },
-    ],
-    [
-      'secondaryDecommission',
-      () => bench.assess('secondaryDecommission', { kind: 'dr', primary: 'east', secondary: 'west' }),
-      { east: ['primary/revoke-secondary'] },
-    ],
-    [
-      'drRejoin',
-      () => asPrimary('dr', 'west', () => bench.assess('drRejoin', { cluster: 'west' })),
-      { east: ISSUES, west: ['primary/demote'] },
-    ],
+  const WEST = { kind: 'dr', primary: 'east', secondary: 'west' };
+  const BY_KEY = { kind: 'performance', primary: 'east', secondary: 'asia', form: 'public-key' };
+  const ISSUES = 'primary/revoke-secondary primary/secondary-token';
+  const FILTERED = `primary/paths-filter ${ISSUES}`;
+  const FOLLOWS = 'secondary/promote secondary/update-primary';
+  const JOINS = 'secondary/enable secondary/generate-public-key';
+  const UPDATE = 'secondary/update-primary';
+  const PROMOTION = {
+    asia: UPDATE,
+    east: `primary/demote ${FILTERED} ${FOLLOWS}`,
+    europe: `${FILTERED} ${FOLLOWS}`,
+  };
+  type Runbook = Exclude<Parameters<ActivityBench['assess']>[0], 'readiness'>;
+  it.each<[Runbook, object, Readonly<Record<string, string>>, ((assess: Assess) => ReturnType<Assess>)?]>([
+    ['performancePromotion', { to: 'europe' }, PROMOTION],
+    ['primaryEnablement', { kind: 'dr', cluster: 'south' }, { south: 'primary/enable' }],
+    ['drSecondaryOnboarding', { primary: 'east', secondary: 'north' }, { east: ISSUES, north: JOINS }],
+    ['performanceSecondaryOnboarding', ONBOARDING, { east: FILTERED, south: JOINS }],
+    ['replicationTeardown', { kind: 'performance', cluster: 'asia' }, { asia: 'secondary/disable' }],
+    ['secondaryDecommission', WEST, { east: 'primary/revoke-secondary' }],
+    ['drRejoin', { cluster: 'west' }, { east: ISSUES, west: 'primary/demote' }, asPrimary('dr', 'west')],
     [
       'performanceRejoin',
-      () => asPrimary('performance', 'asia', () => bench.assess('performanceRejoin', { cluster: 'asia' })),
-      { asia: ['primary/demote', 'secondary/update-primary'], east: FILTERED },
+      { cluster: 'asia' },
+      { asia: `primary/demote ${UPDATE}`, east: FILTERED },
+      asPrimary('performance', 'asia'),
     ],
-    [
-      'secondaryRepointing, the activation token encrypted',
-      async () => {
-        bench.service.partition('east', 'asia');
-        bench.service.advanceClock(60_000);
-        const named = { kind: 'performance', primary: 'east', secondary: 'asia', form: 'public-key' };
-        return bench.assess('secondaryRepointing', named).finally(() => bench.service.heal('east', 'asia'));
-      },
-      { asia: ['secondary/generate-public-key', 'secondary/update-primary'], east: FILTERED },
-    ],
-  ])('%s', async (_runbook, assess, expected) => {
-    const calls = Object.entries(expected).flatMap(([cluster, paths]) => paths.map((path) => `${cluster}: ${path}`));
-    expect(lacking(await assess())).toEqual(calls.sort());
+    ['secondaryRepointing', BY_KEY, { asia: `secondary/generate-public-key ${UPDATE}`, east: FILTERED }, cutOff],
+  ])('%s', async (runbook, input, expected, during = (assess) => assess()) => {
+    const calls = Object.entries(expected).flatMap(([cluster, ofCluster]) =>
+      ofCluster.split(' ').map((path) => `${cluster}: ${path}`),
+    );
+    expect(lacking(await during(() => bench.assess(runbook, input)))).toEqual(calls.sort());
   });
 
   it('a filter that may not be read is told: nothing is wiped beside one, and a decommission leaves it', async () => {
