@@ -474,13 +474,6 @@ describe('the slot', () => {
     expect(left).toMatchObject({ nonce: theirs, progress: 0 });
   });
 
-  it('is cleared of an attempt of ours that comes back with a former leader', async () => {
-    fault({ endpoint: GIVE, skip: 1, action: (cluster) => cluster.leaderChange(1) });
-    fault({ endpoint: GIVE, skip: 3, action: (cluster) => cluster.leaderChange(0) });
-    bench.service.calls.length = 0;
-    expect([await outcome(), attempts() > 1]).toEqual([[1, 0], true]);
-  });
-
   it('that cannot be freed after a share whose answer was lost: the outcome is not known', async () => {
     fault({ endpoint: GIVE, skip: 1, action: 'lose-answer' });
     fault({ endpoint: READ, skip: 1, action: { status: 403 }, times: Infinity });

@@ -77,14 +77,6 @@ describe('the activities', () => {
     expect(['DOCUMENT_INVALID', 'KEY_RECORD_MISSING']).toContain(code);
   });
 
-  it('the keys of a ceremony of the same run open no rehearsal', async () => {
-    const ceremony = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
-    const arrived = bench.signaled('share', [await answerOf('bert')]);
-    expect((await bench.failure('openRehearsal', { deployment: DEPLOYMENT, ceremony, arrived })).code).toBe(
-      'DOCUMENT_INVALID',
-    );
-  });
-
   it('answers count for the deployment of the record, whatever the input says', async () => {
     const own = await create(bench.run);
     const arrived = bench.signaled('share', [await answerOf('bert', own.invitation)]);
@@ -92,13 +84,6 @@ describe('the activities', () => {
     expect([...(await rehearsals.all(bench.records, DEPLOYMENT)).keys()].sort()).toEqual(['ada', 'bert']);
     const path = await bench.failure('openRehearsal', { deployment: '../../x', ceremony: own, arrived });
     expect(path).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
-  });
-
-  it('the key is destroyed by the activity of every ceremony', async () => {
-    await bench.call('destroyCeremonyKeys', { ceremony: handle });
-    expect((await bench.failure('openRehearsal', { deployment: DEPLOYMENT, ceremony: handle, arrived: [] })).code).toBe(
-      'KEY_RECORD_MISSING',
-    );
   });
 });
 

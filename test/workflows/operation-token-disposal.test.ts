@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
-import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
+import { CHANGING, signalled, statuses } from '../support/faults';
 import { expectFewEvents } from '../support/matrix';
 import { openScenario } from '../support/scenario';
 import type { Scenario, TestRun } from '../support/scenario';
@@ -60,15 +60,6 @@ describe('operationTokenDisposal', () => {
     expect(again).toMatchObject({ outcome: 'completed', result: { deleted: 0, tokens: [] } });
   });
 
-  it('lost answer: deletion', async () => {
-    await leaveToken();
-    const lost = loseAnswer(scenario, 'west', CHANGING.deleteToken);
-    const report = await (await start({ cluster: 'west' })).report();
-    expect(lost.hits).toBe(1);
-    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], result: { deleted: 1 } });
-    expect(living()).toBe(0);
-  });
-
   /** Its token is dead, and the record has not heard of it. */
   const parkedInDeletion = async () => {
     await leaveToken();
@@ -96,13 +87,6 @@ describe('operationTokenDisposal', () => {
     await scenario.mendRecord();
     expect(report).toMatchObject({ outcome: 'completed', result: { tokens: [{ outcome: 'skipped' }] } });
     expect(report.leftToDo).toHaveLength(2);
-  });
-
-  it('parked, abort: a deletion that the record has not heard of', async () => {
-    const run = await parkedInDeletion();
-    await run.decide('abort', DELETE_STEP);
-    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    await scenario.mendRecord();
   });
 
   it('taken over at: a parked deletion', async () => {
