@@ -277,30 +277,22 @@ export class SimulatedCluster {
     return node;
   }
 
-  sealNode(index: number): void {
-    this.#setSealed(index, true);
-  }
-
   unsealNode(index: number): void {
-    this.#setSealed(index, false);
+    this.sealNode(index, false);
   }
 
-  #setSealed(index: number, sealed: boolean): void {
+  sealNode(index: number, sealed = true): void {
     this.service.advance();
     this.node(index).sealed = sealed;
     this.leadership.settle(this.service.now());
   }
 
-  /** Ends the process of a node; its connections break and new ones are refused. */
   async killNode(index: number): Promise<void> {
-    await this.#kill([this.node(index)]);
+    await this.kill([this.node(index)]);
   }
 
-  async kill(): Promise<void> {
-    await this.#kill(this.nodes);
-  }
-
-  async #kill(nodes: readonly SimulatedNode[]): Promise<void> {
+  /** Ends the processes of nodes; their connections break and new ones are refused. */
+  async kill(nodes = this.nodes): Promise<void> {
     this.service.advance();
     await Promise.all(nodes.map((node) => node.kill()));
     this.leadership.settle(this.service.now());

@@ -231,9 +231,9 @@ async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
   const own = answerFromNode(cluster, node, request);
   if (own !== undefined) return own;
   const active = activeNodeFor(cluster, node);
-  if (active !== node && !arrival.mayBePassedOn) return redirectTo(active, url);
-  // It does not lead any more, and nobody else does yet: what cannot be passed on is answered with where it was.
-  if (active === cluster.leadership.former) return redirectTo(active, url);
+  // What cannot be passed on, also where it leads no more and nobody else does yet, is answered with where it is or was.
+  if ((active !== node && !arrival.mayBePassedOn) || active === cluster.leadership.former)
+    return redirectTo(active, url);
   const answer = answerFromActiveNode(cluster, active, request);
   if (active === node) return answer;
   const [broken] = faultsOn(arrival, 'forwarded', true);

@@ -81,15 +81,8 @@ export function found<T>(value: T | undefined): T {
 export function textField(body: JsonObject, name: string): string {
   const value = body[name];
   if (value === undefined || value === null) return '';
-  if (typeof value === 'string' || typeof value === 'number') return String(value);
+  if (typeof value !== 'object') return String(value);
   throw badRequest(`error converting input for field "${name}": expected type 'string', got unconvertible type`);
-}
-
-export function booleanField(body: JsonObject, name: string): boolean {
-  const value = body[name];
-  if (value === undefined || value === null || value === false || value === 'false') return false;
-  if (value === true || value === 'true') return true;
-  throw badRequest(`error converting input for field "${name}": expected type 'bool'`);
 }
 
 /** What a request without any body has. */

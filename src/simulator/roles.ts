@@ -40,15 +40,15 @@ export type SecondaryRole = Extract<Role, { mode: 'secondary' }>;
 
 export const DISABLED: Role = { mode: 'disabled' };
 
-function requirePrimary(cluster: SimulatedCluster, kind: ReplicationKind): PrimaryRole {
+/** The role that the cluster has, where it is this one. */
+export function requireRole<M extends 'primary' | 'secondary'>(
+  cluster: SimulatedCluster,
+  kind: ReplicationKind,
+  mode: M,
+): Extract<Role, { mode: M }> {
+  const isWanted = (role: Role): role is Extract<Role, { mode: M }> => role.mode === mode;
   const role = cluster.effectiveRole(kind);
-  if (role.mode !== 'primary') throw badRequest(`cluster is not a ${kind} replication primary`);
-  return role;
-}
-
-export function requireSecondary(cluster: SimulatedCluster, kind: ReplicationKind): SecondaryRole {
-  const role = cluster.effectiveRole(kind);
-  if (role.mode !== 'secondary') throw badRequest(`cluster is not a ${kind} replication secondary`);
+  if (!isWanted(role)) throw badRequest(`cluster is not a ${kind} replication ${mode}`);
   return role;
 }
 
@@ -74,7 +74,7 @@ export function makePrimary(cluster: SimulatedCluster, kind: ReplicationKind, ad
 }
 
 export function demotePrimary(cluster: SimulatedCluster, kind: ReplicationKind): void {
-  const { setId } = requirePrimary(cluster, kind);
+  const { setId } = requireRole(cluster, kind, 'primary');
   changed(cluster, (now) => {
     cluster.setRole(kind, { ...unconnected(setId), demoted: true }, now);
     cluster.promotedAt = undefined;
@@ -101,8 +101,7 @@ export function disableReplication(
   kind: ReplicationKind,
   as: 'primary' | 'secondary',
 ): void {
-  if (as === 'primary') requirePrimary(cluster, kind);
-  else requireSecondary(cluster, kind);
+  requireRole(cluster, kind, as);
   changed(cluster, (now) => {
     cluster.setRole(kind, DISABLED, now);
     cluster.streams[kind].reset();
@@ -118,7 +117,7 @@ export function promoteSecondary(
   advertisedAddress: string,
   force: boolean,
 ): void {
-  const role = requireSecondary(cluster, kind);
+  const role = requireRole(cluster, kind, 'secondary');
   if (!force && lacksWrites(cluster, kind, role))
     throw new ServiceFault(503, [
       'the secondary is still catching up to the primary; use the "force" argument to promote anyway, with possible data loss',
@@ -181,7 +180,7 @@ export function updatePrimary(
   kind: ReplicationKind,
   request: { token: string | undefined; primaryApiAddress: string; addresses: readonly string[] },
 ): void {
-  const role = requireSecondary(cluster, kind);
+  const role = requireRole(cluster, kind, 'secondary');
   if (request.token !== undefined && request.token !== '' && request.addresses.length > 0)
     throw badRequest('token and update_primary_addrs are mutually exclusive');
   if (request.addresses.length > 0) followAddresses(cluster, kind, role, request.addresses);
@@ -220,7 +219,7 @@ function followAddresses(
 
 /** `primary/revoke-secondary`. Returns whether the id was known. */
 export function revokeSecondary(cluster: SimulatedCluster, kind: ReplicationKind, id: string): boolean {
-  const role = requirePrimary(cluster, kind);
+  const role = requireRole(cluster, kind, 'primary');
   const remaining = role.knownSecondaries.filter((known) => known.id !== id);
   if (remaining.length === role.knownSecondaries.length) return false;
   cluster.setRole(kind, { ...role, knownSecondaries: remaining }, cluster.service.now());

@@ -1,7 +1,7 @@
 import type { SimulatedCluster } from './cluster';
 import { atLeastVersion } from './messages';
 import type { SecondaryRole } from './roles';
-import { dynamicFilterOf, passesFilter, type DynamicFilter, type PathsFilter } from './routes/filters';
+import { dynamicFilterOf, passesFilter, type PathsFilter } from './routes/filters';
 import { replicates, type ReplicationKind } from './storage';
 
 type StreamState = 'idle' | 'merkle-diff' | 'merkle-sync' | 'stream-wals';
@@ -30,7 +30,7 @@ export class ReplicationStream {
   #lostAt: number | undefined;
   #failoverAddresses: readonly string[] = [];
   #appliedFilter: PathsFilter | undefined;
-  #dynamicFilter: DynamicFilter | undefined;
+  #dynamicFilter: readonly string[] | undefined;
 
   constructor(
     readonly kind: ReplicationKind,
@@ -59,7 +59,7 @@ export class ReplicationStream {
   }
 
   /** The dynamic filter as this secondary knows it; without a connection, what it last knew. */
-  dynamicFilter(): DynamicFilter | undefined {
+  dynamicFilter(): readonly string[] | undefined {
     const role = this.cluster.effectiveRole(this.kind);
     if (this.connected && this.source !== undefined && role.mode === 'secondary') {
       this.#dynamicFilter = dynamicFilterOf(this.source.storage, this.source.filterOf(role.secondaryId));

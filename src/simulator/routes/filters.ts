@@ -1,5 +1,5 @@
 import { badRequest, found, NO_CONTENT, type ServiceAnswer } from '../messages';
-import { requireSecondary } from '../roles';
+import { requireRole } from '../roles';
 import type { Storage } from '../storage';
 import { route, type Route, type RouteCall } from './route';
 
@@ -7,9 +7,6 @@ export interface PathsFilter {
   readonly mode: 'allow' | 'deny';
   readonly paths: readonly string[];
 }
-
-/** The mounts that it covers. */
-export type DynamicFilter = readonly string[];
 
 /** Mounts that no filter can leave out. */
 const NOT_FILTERABLE = ['sys/', 'identity/', 'cubbyhole/', 'auth/token/'];
@@ -26,8 +23,8 @@ export function passesFilter(filter: PathsFilter | undefined, key: string): bool
   return covers(filter.paths, target) === (filter.mode === 'allow');
 }
 
-/** What the listed mounts expand to, with those that were made later. */
-export function dynamicFilterOf(storage: Storage, filter: PathsFilter | undefined): DynamicFilter | undefined {
+/** The mounts that the listed ones expand to, with those that were made later. */
+export function dynamicFilterOf(storage: Storage, filter: PathsFilter | undefined): string[] | undefined {
   if (filter === undefined) return undefined;
   const mounts = storage.keys('mount/').map((key) => key.slice('mount/'.length));
   return mounts.filter((path) => covers(filter.paths, path));
@@ -66,7 +63,7 @@ function deleteFilter(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
-function dynamicAnswer(call: RouteCall, filter: DynamicFilter | undefined): ServiceAnswer {
+function dynamicAnswer(call: RouteCall, filter: readonly string[] | undefined): ServiceAnswer {
   return call.answer({ dynamic_filtered_mounts: [...found(filter)], dynamic_filtered_namespaces: [] });
 }
 
@@ -76,7 +73,7 @@ function dynamicOnPrimary(call: RouteCall): ServiceAnswer {
 }
 
 function dynamicOnSecondary(call: RouteCall): ServiceAnswer {
-  const own = requireSecondary(call.cluster, 'performance').secondaryId === call.parameter('id');
+  const own = requireRole(call.cluster, 'performance', 'secondary').secondaryId === call.parameter('id');
   return dynamicAnswer(call, own ? call.cluster.streams.performance.dynamicFilter() : undefined);
 }
 
@@ -84,8 +81,7 @@ const PERFORMANCE = 'sys/replication/performance';
 
 const primaryRoute = (method: string, path: string, run: (call: RouteCall) => ServiceAnswer) =>
   route(`${method} ${PERFORMANCE}/primary/${path}/:id`, 'token', (call) => {
-    if (call.cluster.effectiveRole('performance').mode !== 'primary')
-      throw badRequest('paths filters are kept on the performance primary');
+    requireRole(call.cluster, 'performance', 'primary');
     return run(call);
   });
 

@@ -7,7 +7,7 @@ import {
   enablePrimary,
   enableSecondary,
   promoteSecondary,
-  requireSecondary,
+  requireRole,
   revokeSecondary,
   updatePrimary,
   type PrimaryRole,
@@ -104,7 +104,7 @@ function generatePublicKey(call: RouteCall, kind: ReplicationKind): ServiceAnswe
 
 function reindex(call: RouteCall): ServiceAnswer {
   const { cluster, now } = call;
-  requireSecondary(cluster, 'dr');
+  requireRole(cluster, 'dr', 'secondary');
   // Read for their types; the length of the simulated reindex does not depend on them.
   for (const option of ['diff', 'force', 'skip_flush']) call.flag(option);
   if (cluster.reindex !== undefined && now < cluster.reindex.endsAt) throw badRequest('reindex already in progress');

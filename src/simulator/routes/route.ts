@@ -1,7 +1,6 @@
 import type { SimulatedCluster } from '../cluster';
 import {
   badRequest,
-  booleanField,
   permissionDenied,
   textField,
   type JsonObject,
@@ -62,7 +61,10 @@ export class RouteCall {
   }
 
   flag(name: string): boolean {
-    return booleanField(this.body, name);
+    const value = this.text(name);
+    if (value !== 'true' && value !== 'false' && value !== '')
+      throw badRequest(`error converting input for field "${name}": expected type 'bool'`);
+    return value === 'true';
   }
 
   /** A list of texts in the body; a comma-separated text is one too. */

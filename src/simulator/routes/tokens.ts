@@ -194,14 +194,8 @@ function writeRole(call: RouteCall): ServiceAnswer {
     renewable: call.body['renewable'] === undefined || call.flag('renewable'),
     tokenType: call.text('token_type') === 'batch' ? 'batch' : 'service',
   };
-  const refusedForBatch = [
-    !role.orphan && 'non-orphan tokens',
-    call.text('token_period') !== '' && 'periodic tokens',
-    role.renewable && 'renewable tokens',
-    call.text('token_explicit_max_ttl') !== '' && 'tokens with an explicit max TTL',
-  ].find((what) => what !== false);
-  if (role.tokenType === 'batch' && refusedForBatch !== undefined)
-    throw badRequest(`'token_type' cannot be 'batch' when role is set to generate ${refusedForBatch}`);
+  if (role.tokenType === 'batch' && (!role.orphan || role.renewable))
+    throw badRequest("'token_type' cannot be 'batch' when role is set to generate non-orphan or renewable tokens");
   writeShared(call, `token-role/${call.parameter('role')}`, { type: 'token-role', role });
   return NO_CONTENT;
 }
