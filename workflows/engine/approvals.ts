@@ -7,7 +7,6 @@ import type { Finding } from '../../src/contracts/run-facts';
 import type { FailureFacts } from './failures';
 import { RunStopped, failureFacts, stepFailure } from './failures';
 import { passGate } from './gates';
-import type { GateRequest } from './gates';
 import type { Run } from './run';
 
 /** What a gate is opened for. */
@@ -72,24 +71,13 @@ export class Approvals {
    */
   async further(gate: GateName, again?: string): Promise<void> {
     const { plan, approvals } = this.authority;
-    const more = await openGate(this.run, this.asked, this.gates, { gate, planDigest: plan.digest, again });
+    const { requestedBy } = this.asked;
+    const more = await passGate(this.run, { gate, gates: this.gates, planDigest: plan.digest, requestedBy, again });
     // Clients without a primary wait for no clock.
     if (!this.run.state.serviceIsOut)
       await awaitWindow(this.run, this.asked.window, `what gate ${gate} allows was not begun`);
     this.authority = { plan, approvals: [...approvals, ...more] };
   }
-}
-
-/** Opens one gate over a plan, and waits until it is met. */
-export function openGate(
-  run: Run,
-  { requestedBy }: Asked,
-  gates: Assessment<unknown>['gates'],
-  asked: Omit<GateRequest, 'policy' | 'requestedBy'>,
-): Promise<readonly unknown[]> {
-  const policy = gates[asked.gate];
-  if (!policy) throw new TypeError(`the assessment tells no policy of gate ${asked.gate}`);
-  return passGate(run, { ...asked, policy, requestedBy: requestedBy ?? 'unknown' });
 }
 
 /**

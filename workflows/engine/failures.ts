@@ -111,12 +111,9 @@ export function isStop(error: unknown): boolean {
 }
 
 /** Runs branches side by side and waits for every one, also where one fails: none is left running unseen. */
-export async function inParallel<T>(branches: readonly Promise<T>[]): Promise<T[]> {
-  const settled = await Promise.allSettled(branches);
-  return settled.map((branch) => {
-    if (branch.status === 'rejected') throw branch.reason;
-    return branch.value;
-  });
+export async function inParallel<const T extends readonly unknown[]>(branches: T) {
+  await Promise.allSettled(branches);
+  return Promise.all(branches);
 }
 
 /** Inside an outage what only reads waits for nobody: what it could not read is not proven. */

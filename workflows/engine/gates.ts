@@ -1,5 +1,5 @@
 import { workflowInfo } from '@temporalio/workflow';
-import type { GatePolicyFacts } from '../../src/contracts/activities';
+import type { Assessment } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { GateName } from '../../src/contracts/plan';
 import { withNext } from '../../src/contracts/receipts';
@@ -14,9 +14,10 @@ import { giveReceipts } from './verdicts';
 /** A point where the run waits for people to approve what comes next. */
 export interface GateRequest {
   readonly gate: GateName;
+  /** Who may approve which gate, as the assessment of the plan tells. */
+  readonly gates: Assessment<unknown>['gates'];
   readonly planDigest: string;
-  readonly policy: GatePolicyFacts;
-  readonly requestedBy: string;
+  readonly requestedBy?: string | undefined;
   /** Why it is opened again, where it was met before. */
   readonly again?: string | undefined;
   /** What it approves ends an outage, also where the run has not said yet that there is one. */
@@ -30,7 +31,9 @@ export interface GateRequest {
  * @throws RunStopped where somebody rejected, the gate's time passed, or the run was stopped
  */
 export async function passGate(run: Run, request: GateRequest): Promise<readonly unknown[]> {
-  const { gate, planDigest, policy, again } = request;
+  const { gate, planDigest, again } = request;
+  const policy = request.gates[gate];
+  if (!policy) throw new TypeError(`the assessment tells no policy of gate ${gate}`);
   const record = (state: 'opened' | 'approved' | 'rejected' | 'expired' | 'not-needed', by: readonly Attested[] = []) =>
     run.state.fact({ kind: 'gate', gate, state, planDigest, by });
   if (!policy.needed) {
@@ -114,7 +117,7 @@ interface Counted {
 
 async function checkApprovals(
   run: Run,
-  { gate, planDigest, requestedBy }: GateRequest,
+  { gate, planDigest, requestedBy = 'unknown' }: GateRequest,
   counted: Counted[],
   items: readonly InboxItem[],
 ) {

@@ -6,12 +6,10 @@ import {
   allHandlersFinished,
   condition,
   defineQuery,
-  proxyActivities,
   setHandler,
   startChild,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { RunbookActivities } from '../../activities';
 import { lockWorkflowId } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Report, RunbookFindings } from '../../src/contracts/report';
@@ -21,7 +19,7 @@ import type { RunStatus } from '../../src/contracts/run-status';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { QUERIES, isUndecodable } from '../../src/contracts/signals';
 import { CHECK_FAILED } from '../../src/contracts/run-status';
-import { checks } from './activity-calls';
+import { activities, checks } from './activity-calls';
 import { reportOf } from '../../src/report/report-of-run';
 import type { RunTail } from '../../src/report/run-record';
 import { withTail } from '../../src/report/run-record';
@@ -278,11 +276,6 @@ interface HandedOver {
   readonly tookOver?: string;
 }
 
-const { describeRun, requestTakeOver } = proxyActivities<Pick<RunbookActivities, 'describeRun' | 'requestTakeOver'>>({
-  startToCloseTimeout: '30 seconds',
-  scheduleToCloseTimeout: '1 minute',
-});
-
 /**
  * Starts the real run under the Workflow ID that is the lock, to live on its own. Temporal allows one open run per ID:
  * where the lock is held this fails at once and names the holder, or tells it to become the failover.
@@ -302,15 +295,15 @@ async function handOver(
       args: [input],
       staticSummary: `handed over from ${workflowInfo().workflowId}`,
     });
-    const { link } = await describeRun({ workflowId: lockId });
+    const { link } = await activities.describeRun({ workflowId: lockId });
     return { ...handedOver, runId: child.firstExecutionRunId, link };
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
   }
-  const holder = await describeRun({ workflowId: lockId });
+  const holder = await activities.describeRun({ workflowId: lockId });
   const { type, runId, link, status, taskQueue, startedBy, terminate } = holder;
   if (takeOver && terminate === undefined && type !== 'drFailover') {
-    await requestTakeOver({ workflowId: lockId, runId, input: takeOver });
+    await activities.requestTakeOver({ workflowId: lockId, runId, input: takeOver });
     return { ...handedOver, runId, link, tookOver: type };
   }
   const known = `${lockId} is held by ${type} (run ${runId}, ${status}`;

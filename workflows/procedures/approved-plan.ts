@@ -3,8 +3,8 @@ import type { CeremonyTarget, KeptToken } from '../../src/contracts/ceremony';
 import type { GateName, PlanDocument } from '../../src/contracts/plan';
 import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from '../engine/activity-calls';
-import { Approvals, awaitWindow, openGate, planned, refusalOf } from '../engine/approvals';
-import { stepFailure } from '../engine/failures';
+import { Approvals, awaitWindow, planned, refusalOf } from '../engine/approvals';
+import { passGate } from '../engine/gates';
 import { OperationTokens, tokensFromPeople, tokensHeldBy } from './operation-tokens';
 import type { PeoplesTokens } from './collection';
 import { inParallel } from '../engine/failures';
@@ -113,18 +113,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     );
     const now = planned(assessed);
     if (now.plan.digest === before.plan.digest) break;
-    // In an outage nobody starts again: the new plan is approved, and the holders are asked where it needs them.
-    if (!request.endsOutage && request.tokens?.(now.route)?.source !== need?.source) {
-      throw stepFailure(
-        'PRECONDITION_FAILED',
-        'The source of the operation tokens changed while people were waited for.',
-        {
-          observed: request.tokens?.(now.route)?.source ?? 'none',
-          needed: need?.source ?? 'none',
-          next: 'Nothing was changed. Start again; the new plan says where the tokens come from.',
-        },
-      );
-    }
+    // Also where the tokens come from may be another: the holders are asked where the new plan needs them.
     run.state.finding({
       severity: 'warning',
       code: 'plan-changed',
@@ -175,10 +164,10 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   const open = async (): Promise<readonly unknown[]> => {
     await request.beforeGate?.(assessed);
     if (gate === undefined) return [];
-    const { endsOutage } = request;
-    return openGate(run, input, assessed.gates, { gate, planDigest: plan.digest, endsOutage });
+    const [{ gates }, { requestedBy }, { endsOutage }] = [assessed, input, request];
+    return passGate(run, { gate, gates, planDigest: plan.digest, requestedBy, endsOutage });
   };
-  const [approvals = []] = await inParallel<readonly unknown[]>([open(), collectShares(tokens?.ceremony, need)]);
+  const [approvals] = await inParallel([open(), collectShares(tokens?.ceremony, need)]);
   tokens?.authorise({ plan, approvals });
   // The run's own before anything is waited for: what the record keeps may be over after a window.
   if (need?.kept) await tokens?.of(need.kept.cluster);
@@ -198,12 +187,11 @@ export async function collectAgainWhereShort(run: Run, lastingMs?: number, token
   await tokens.ceremony?.collectAnew();
 }
 
-async function collectShares(ceremony?: PeoplesTokens, need?: TokenNeed): Promise<readonly unknown[]> {
+async function collectShares(ceremony?: PeoplesTokens, need?: TokenNeed): Promise<void> {
   // The rest is waited for when it is needed.
-  if (need?.essential && need.essential.cluster === need.kept?.cluster) return [];
+  if (need?.essential && need.essential.cluster === need.kept?.cluster) return;
   const [first] = need ? askedOf(need) : [];
   await ceremony?.collect((need?.essential ?? first)?.cluster);
-  return [];
 }
 
 /** The clusters for which people are asked. */

@@ -48,7 +48,7 @@ export interface ReprotectInput extends Omit<Promoted, 'kind'> {
 export async function restoreProtection(run: Run, input: ReprotectInput): Promise<void> {
   const { deployment, primary, drSecondaries, tokens, authority } = input;
   const follow = (secondary: string) => repointDrSecondary(run, tokens, { deployment, primary, secondary, authority });
-  await inParallel<unknown>([
+  await inParallel([
     seeWrite(run, { ...input, kind: 'dr' }),
     ...drSecondaries.map(follow),
     performanceFollows(run, input),
@@ -73,7 +73,7 @@ async function performanceFollows(
 
 /**
  * After a change of the performance primary, also where the old one was promoted back: a promotion forgets all secondaries.
- * Each follows with its filter, and so does the cluster that does not serve.
+ * Each follows with its filter, and so does the cluster that does not serve; and the proof that the primary takes a write.
  */
 export async function followNewPrimary(
   run: Run,
@@ -83,11 +83,12 @@ export async function followNewPrimary(
   served: Side,
 ): Promise<void> {
   const [primary, followers] = followersOf(route, served);
-  const follow = async (follower: Follower): Promise<void> => {
-    const pair = { deployment, primary, secondary: follower.cluster, authority };
-    await repointPerformanceSecondary(run, pair, { form: 'token', known: follower });
-  };
-  await inParallel(followers.map(follow));
+  const follow = ({ cluster: secondary, ...known }: Follower) =>
+    repointPerformanceSecondary(run, { deployment, primary, secondary, authority }, { form: 'token', known });
+  await inParallel([
+    seeWrite(run, { kind: 'performance', deployment, primary, credentialOf: primary }),
+    ...followers.map(follow),
+  ]);
 }
 
 /** What is left to do from the moment at which a cluster is performance primary; each follower that is seen settles its own. */

@@ -216,7 +216,7 @@ export class OperationTokens {
 
   /** Deletes what was made and proves it; destroys the keys meanwhile, which deletion does not need. */
   async dispose(): Promise<void> {
-    await inParallel([this.#delete(), this.ceremony?.close() ?? Promise.resolve()]);
+    await inParallel([this.#delete(), this.ceremony?.close()]);
   }
 
   async #delete(): Promise<void> {

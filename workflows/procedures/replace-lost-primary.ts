@@ -10,6 +10,7 @@ import type { Run } from '../engine/run';
 import { StepFailed } from '../engine/failures';
 import { rolesOf } from '../engine/left-to-do';
 import { promotionInDoubt } from './roles';
+import type { OperationTokens } from './operation-tokens';
 import { serviceBack, takeSnapshot } from './service-back';
 
 /** An unplanned change of the primary: it is gone, and a secondary takes its place. */
@@ -25,12 +26,10 @@ interface LostPrimary {
     readonly hooks: { readonly traffic: boolean; readonly probe: boolean };
   };
   readonly approvals: Approvals;
-  /** For DR: the operation token, generated again where what was made before people were waited for does not open any more. */
-  readonly token: () => Promise<OperationTokenReference | undefined>;
+  /** For DR. */
+  readonly tokens?: OperationTokens;
   /** Says what is left to do once the secondary is primary. */
   readonly becamePrimary: () => void;
-  /** For DR: whether another token can be had in the place of one that the secondary refused. */
-  readonly otherToken?: (failure: FailureFacts) => Promise<boolean>;
 }
 
 /**
@@ -38,11 +37,13 @@ interface LostPrimary {
  * people decide, outside of that: more time, the gate of a forced promotion, or the end.
  */
 export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<void> {
-  const { approvals } = lost;
+  const { approvals, tokens } = lost;
+  const { to } = lost.route;
   let force = false;
   for (;;) {
     run.state.enterPhase('outage');
-    const token = await run.abortable(() => lost.token());
+    // Generated again where what was made before people were waited for does not open any more.
+    const token = await run.abortable(async () => tokens?.of(to));
     const stuck = await run.outage(() => promoteAndServe(run, lost, token, force));
     if (!stuck) return;
     if (areTooOld(stuck)) {
@@ -50,10 +51,10 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
       await run.abortable(() => approvals.renew(force ? 'force' : 'promote', stuck));
       continue;
     }
-    if (await run.abortable(async () => lost.otherToken?.(stuck))) continue;
+    if (await run.abortable(async () => tokens?.replaceRefused(to, stuck))) continue;
     const next = await run.abortable(() => decide(run, lost, stuck));
     if (next !== 'force' || force) continue;
-    const before = { deployment: lost.deployment, cluster: lost.route.to, event: 'forced-promotion' } as const;
+    const before = { deployment: lost.deployment, cluster: to, event: 'forced-promotion' } as const;
     await run.abortable(async () => {
       await approvals.further('force');
       await takeSnapshot(run, lost.route.snapshot, before, approvals.authority);

@@ -43,7 +43,7 @@ export async function finishRun(
 ): Promise<readonly ClusterObservation[]> {
   run.state.enterPhase('finishing');
   const [, seen] = await inParallel([
-    tokens?.dispose().then(() => undefined) ?? Promise.resolve(undefined),
+    tokens?.dispose(),
     run.skippableStep('Read the final state', 'the report has no final state', (call) =>
       call.readDeployment({ deployment }),
     ),

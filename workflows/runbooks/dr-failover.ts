@@ -46,9 +46,7 @@ export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<
   // 3.-4. From the promotion until B serves nothing stops the run. Where B refuses for certain, people decide.
   const { deployment } = input;
   await replaceLostPrimary(run, {
-    ...{ kind: 'dr', deployment, route, approvals },
-    token: () => tokens.of(route.to),
-    otherToken: (failure) => tokens.replaceRefused(route.to, failure),
+    ...{ kind: 'dr', deployment, route, approvals, tokens },
     becamePrimary: () => {
       progress.promoted = true;
       leaveProtection(run, deployment, route);
@@ -102,7 +100,7 @@ async function gatherEvidence(
     run.state.outageBegan(since, why);
   }
   run.state.fact({ kind: 'loss', ...loss });
-  for (const finding of findings) run.state.finding(finding);
+  run.state.noteFindings(findings);
   await run.step(`Make sure that ${from} is gone`, (call) => call.awaitPrimaryGone({ deployment, from, to, alsoGone }));
 }
 

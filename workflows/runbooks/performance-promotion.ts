@@ -1,10 +1,8 @@
 import type { PromotionRoute } from '../../activities/plans/performance-promotion';
-import type { Authority } from '../../src/contracts/activities';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { awaitWindow } from '../engine/approvals';
 import type { Approved } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
-import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
@@ -15,7 +13,7 @@ import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-pri
 import { quiesceClients } from '../procedures/held-clients';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 import { finishRun } from '../procedures/roles';
-import { seeWrite, takeSnapshot } from '../procedures/service-back';
+import { takeSnapshot } from '../procedures/service-back';
 
 /**
  * A performance secondary becomes the performance primary. Planned: the old primary answers and is demoted first, and is
@@ -66,7 +64,8 @@ async function promotePlanned(run: Run, input: InputOf<'performancePromotion'>, 
 
   // 5. The others follow.
   return run.abortable(async () => {
-    await finish(run, deployment, route, approvals.authority, primary);
+    await followNewPrimary(run, deployment, route, approvals.authority, primary);
+    await finishRun(run, deployment);
     return endingOf(change, primary);
   });
 }
@@ -87,7 +86,6 @@ async function promoteUnplanned(
   // 2.-3. Promote, and see that it serves; where that is refused for certain, people decide: `force` has a gate of its own.
   await replaceLostPrimary(run, {
     ...{ kind: 'performance', deployment, route, approvals },
-    token: () => Promise.resolve(undefined),
     becamePrimary: () => {
       isPromoted = true;
       leaveAfterPromotion(run, deployment, route, 'new');
@@ -97,22 +95,8 @@ async function promoteUnplanned(
 
   // 4. The others follow.
   return run.abortable(async () => {
-    await finish(run, deployment, route, approvals.authority, 'new');
+    await followNewPrimary(run, deployment, route, approvals.authority, 'new');
+    await finishRun(run, deployment);
     return { outcome: 'completed' };
   });
-}
-
-async function finish(
-  run: Run,
-  deployment: string,
-  route: PromotionRoute,
-  authority: Authority,
-  served: Side,
-): Promise<void> {
-  const [primary, credentialOf] = served === 'new' ? [route.to, route.to] : [route.from, route.from];
-  await inParallel([
-    followNewPrimary(run, deployment, route, authority, served),
-    seeWrite(run, { kind: 'performance', deployment, primary, credentialOf }),
-  ]);
-  await finishRun(run, deployment);
 }

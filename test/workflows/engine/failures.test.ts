@@ -9,55 +9,44 @@ import { failureFacts, inParallel, isStop, RunStopped, stepFailure } from '../..
 
 const activityFailure = (cause: Error) => new ActivityFailure('activity', 'demotePrimary', '1', 'TIMEOUT', 'w', cause);
 
-it('an activity that failed tells code, message and details of its cause', () => {
-  const details = { observed: 'a', needed: 'b', next: 'c', cluster: 'east', outcomeKnown: false };
-  const cause = ApplicationFailure.create({ type: 'OUTCOME_UNKNOWN', message: 'lost', details: [details] });
-  expect(failureFacts(activityFailure(cause))).toEqual({ code: 'OUTCOME_UNKNOWN', message: 'lost', ...details });
-});
+const LOST = { observed: 'a', needed: 'b', next: 'c', cluster: 'east', outcomeKnown: false };
+const failed = (...details: readonly object[]) =>
+  activityFailure(ApplicationFailure.create({ type: 'OUTCOME_UNKNOWN', message: 'lost', details: [...details] }));
+const timedOut = (type: TimeoutFailure['timeoutType']) => activityFailure(new TimeoutFailure('time', undefined, type));
 
-it('a failure that does not say whether the outcome is known leaves it open', () => {
-  for (const details of [undefined, [{}], [{ observed: 'a' }]]) {
-    const cause = ApplicationFailure.create({ type: 'SOMETHING', message: 'x', ...(details && { details }) });
-    expect(failureFacts(activityFailure(cause))).toMatchObject({ code: 'SOMETHING', outcomeKnown: false });
-  }
-});
-
-it('a failure of the step itself parks like one of an activity, with a known outcome', () => {
-  expect(failureFacts(stepFailure('PRECONDITION_FAILED', 'no', { observed: 'x' }))).toMatchObject({
-    code: 'PRECONDITION_FAILED',
-    observed: 'x',
-    outcomeKnown: true,
-  });
+it.each([
+  ['tells code, message and details of its cause', failed(LOST), { code: 'OUTCOME_UNKNOWN', message: 'lost', ...LOST }],
+  ['without details leaves it open whether the outcome is known', failed(), { outcomeKnown: false }],
+  ['that does not say whether the outcome is known leaves it open', failed({}), { outcomeKnown: false }],
+  [
+    'of its own is known',
+    stepFailure('PRECONDITION_FAILED', 'no'),
+    { code: 'PRECONDITION_FAILED', outcomeKnown: true },
+  ],
+  ['that no worker took is known', timedOut('SCHEDULE_TO_START'), { code: 'WORKER_UNREACHABLE', outcomeKnown: true }],
+  [
+    'that did not end in time is not known',
+    timedOut('START_TO_CLOSE'),
+    { code: 'ACTIVITY_TIMEOUT', outcomeKnown: false },
+  ],
+  ['whose worker was lost is not known', timedOut('HEARTBEAT'), { code: 'ACTIVITY_TIMEOUT', outcomeKnown: false }],
+])('what a step does %s', (_, error, facts) => {
+  expect(failureFacts(error)).toMatchObject(facts);
 });
 
 it.each([
-  ['SCHEDULE_TO_START', 'WORKER_UNREACHABLE', true],
-  ['START_TO_CLOSE', 'ACTIVITY_TIMEOUT', false],
-  ['SCHEDULE_TO_CLOSE', 'ACTIVITY_TIMEOUT', false],
-  ['HEARTBEAT', 'ACTIVITY_TIMEOUT', false],
-] as const)('a time-out (%s) is %s, and what the last call did is known: %s', (type, code, outcomeKnown) => {
-  expect(failureFacts(activityFailure(new TimeoutFailure('time', undefined, type)))).toMatchObject({
-    code,
-    outcomeKnown,
-  });
-});
-
-it('a cancellation is no failure of the step, and a defect is not hidden as one', () => {
-  expect(failureFacts(new CancelledFailure('cancelled'))).toBeUndefined();
-  expect(failureFacts(activityFailure(new CancelledFailure('cancelled')))).toBeUndefined();
-  expect(failureFacts(new TypeError('a defect'))).toBeUndefined();
-});
-
-it('a stop is a stop, whoever asked for it', () => {
-  for (const error of [new RunStopped('olga', 'wrong day'), new CancelledFailure('x')])
-    expect(isStop(error)).toBe(true);
-  expect(isStop(stepFailure('INTERNAL', 'x'))).toBe(false);
+  ['a cancellation', new CancelledFailure('cancelled'), true],
+  ['one of an activity', activityFailure(new CancelledFailure('cancelled')), true],
+  ['a stop, whoever asked for it', new RunStopped('olga', 'wrong day'), true],
+  ['a defect, which is not hidden as one', new TypeError('a defect'), false],
+])('no failure of a step is %s', (_, error, stops) => {
+  expect([failureFacts(error), isStop(error)]).toEqual([undefined, stops]);
 });
 
 it('branches side by side are all waited for, also where one fails', async () => {
   const ended: string[] = [];
   const slow = new Promise<void>((resolve) => setImmediate(resolve)).then(() => void ended.push('slow'));
-  await expect(inParallel<unknown>([Promise.reject(new Error('first')), slow])).rejects.toThrow('first');
+  await expect(inParallel([Promise.reject(new Error('first')), slow])).rejects.toThrow('first');
   expect(ended).toEqual(['slow']);
   expect(await inParallel([Promise.resolve(1), Promise.resolve(2)])).toEqual([1, 2]);
 });

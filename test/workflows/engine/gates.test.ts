@@ -60,7 +60,7 @@ describe('a gate that was met and opens again', () => {
       return ready();
     };
     const { run, receipts, send } = fakeRun({ run: { waitFor } });
-    const open = () => passGate(run, { gate: 'go', planDigest: 'digest', policy, requestedBy: 'olga' });
+    const open = () => passGate(run, { gate: 'go', planDigest: 'digest', gates: { go: policy }, requestedBy: 'olga' });
     return { open, receipts, early: (input: unknown) => waiting.push(arrive(input)) };
   }
 
@@ -120,7 +120,13 @@ describe('a gate that nobody approves', () => {
       state: { serviceIsOut, wait: (_: string, each: unknown) => waits.push(each) },
       run: { waitFor },
     });
-    const request = { gate: 'force', planDigest: 'digest', policy, requestedBy: 'olga', again: 'too old' } as const;
+    const request = {
+      gate: 'force',
+      planDigest: 'digest',
+      gates: { force: policy },
+      requestedBy: 'olga',
+      again: 'too old',
+    } as const;
     const by = await passGate(run, request).catch((error: unknown) => (error as RunStopped).by);
     return { by, limits, waits };
   };
