@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { actions, at, CHANGING, expectFollows, loseAnswers, signalled, statuses } from '../support/faults';
+import { actions, at, CHANGING, expectFollows, loseAnswers, refuse, signalled, statuses } from '../support/faults';
 import { bringBack, expectServesAlone, FAILOVER_LIMITS, failoverPeople, startFailover } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
@@ -165,16 +165,20 @@ describe('an unplanned DR failover', () => {
       await run.do('force', 'approve force');
       await run.waitsFor('approval', ({ gate, approved }) => gate === 'force' && approved.length === 1);
       expect(forced(scenario)).toBe(false);
+      refuse(scenario, 'west', CHANGING.promote, 403, 1);
       await run.approve('force', 'henry');
+      await run.do('retry Promote west by force');
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed' });
+      // Nothing that was decided is said to be under way still.
+      expect((await run.handle.describe()).memo).not.toHaveProperty('carryingOut');
       expect(report.gates.map(({ gate, state, by }) => [gate, state, by.length])).toEqual([
         ['promote', 'approved', 1],
         ['force', 'approved', 2],
       ]);
       const steps = report.steps.map(({ name, outcome }) => `${name}: ${outcome}`);
-      const promoted = steps.findIndex((each) => /^Promote west.*: done$/.test(each));
+      const promoted = steps.findIndex((each) => each.startsWith('Promote west by force'));
       expect(steps[promoted - 1]).toBe('Take a snapshot of west: done');
       expect(existsSync(snapshotFile)).toBe(true);
       await expectServesAlone(scenario, 'west');

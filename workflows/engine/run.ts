@@ -130,19 +130,15 @@ export class Run {
     return this.#parking.park(step, failure, choices, (decided) => this.waitFor(() => decided() || done(), timeoutMs));
   }
 
-  /**
-   * Parks beside a step, which has ended: says what failed and what each choice does, until a decision or a stop.
-   *
-   * @param ofStep - the step in the timeline, where it is parked under another name
-   */
-  async park(step: string, failure: FailureFacts, choices: readonly Choice[], ofStep = step): Promise<Decision> {
+  /** Parks beside a step, which has ended: says what failed and what each choice does, until a decision or a stop. */
+  async park(step: string, failure: FailureFacts, choices: readonly Choice[]): Promise<Decision> {
     // What was decided on it before is done: it failed again.
-    this.state.carriedOut({ name: ofStep, startedAt: 0 });
+    this.state.carriedOut({ name: step, startedAt: 0 });
     const decision = await this.#parking.park(step, failure, choices, (ready) => this.waitFor(ready));
     if (!decision) throw new TypeError('parking ended without a decision');
     const { action, by } = decision;
     // Skipped is done at once.
-    if (action !== 'skip') this.state.carryOut({ step: ofStep, action, by, at: Date.now() });
+    if (action !== 'skip') this.state.carryOut({ step, action, by, at: Date.now() });
     return decision;
   }
 
@@ -253,7 +249,7 @@ export class Run {
           throw new StepFailed(name, failure);
         }
         record.state = 'parked';
-        const { action, by, reason, rid } = await this.park(name, failure, [RETRY, ...choices], name);
+        const { action, by, reason, rid } = await this.park(name, failure, [RETRY, ...choices]);
         switch (action) {
           case 'retry':
             // Not the run that replays this: one that was reset again is not acknowledged yet.

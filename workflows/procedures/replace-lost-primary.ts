@@ -52,7 +52,7 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
       continue;
     }
     if (await run.abortable(async () => tokens?.replaceRefused(to, stuck))) continue;
-    const next = await run.abortable(() => decide(run, lost, stuck));
+    const next = await run.abortable(() => decide(run, lost, promoting(lost, force), stuck));
     if (next !== 'force' || force) continue;
     const before = { deployment: lost.deployment, cluster: to, event: 'forced-promotion' } as const;
     await run.abortable(async () => {
@@ -63,6 +63,10 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
   }
 }
 
+function promoting({ route: { to } }: LostPrimary, force: boolean): string {
+  return force ? `Promote ${to} by force` : `Promote ${to}`;
+}
+
 /**
  * In one piece: the promotion until the cluster serves. A promotion whose outcome is not known parks right here; one that
  * was refused for certain gives why.
@@ -71,15 +75,17 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
  */
 async function promoteAndServe(
   run: Run,
-  { kind, deployment, route: { from, to, hooks }, approvals, becamePrimary }: LostPrimary,
+  lost: LostPrimary,
   token: OperationTokenReference | undefined,
   force: boolean,
 ): Promise<FailureFacts | undefined> {
+  const { kind, deployment, approvals, becamePrimary } = lost;
+  const { from, to, hooks } = lost.route;
   const sides = { deployment, kind, cluster: to, otherCluster: from, authority: approvals.authority };
   try {
     // DANGER: should the old primary still serve somebody, there are two primaries from here on.
     await run.step(
-      force ? `Promote ${to} by force` : `Promote ${to}`,
+      promoting(lost, force),
       (call) =>
         run.state.left.during(rolesOf(kind), promotionInDoubt(kind, to, from, `, and keep ${from} fenced`), () =>
           call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
@@ -112,12 +118,13 @@ const NOT_CAUGHT_UP: Readonly<Record<ReplicationKind, readonly string[]>> = {
 /** Refused for certain, and nothing is under way: more time, the force gate, or the end. */
 async function decide(
   run: Run,
-  { kind, route: { to } }: LostPrimary,
+  { kind }: LostPrimary,
+  step: string,
   failure: FailureFacts,
 ): Promise<'retry' | 'force'> {
   const abort: Choice = { action: 'abort', effect: 'end the run here: this run leaves no cluster as primary' };
   const offered = NOT_CAUGHT_UP[kind].includes(failure.code) ? [FORCE] : [];
-  const { action, by, reason } = await run.park(`Promote ${to}`, failure, [RETRY, ...offered, abort]);
+  const { action, by, reason } = await run.park(step, failure, [RETRY, ...offered, abort]);
   if (action === 'abort') throw run.stop(new RunStopped(by.name, reason));
   return action === 'force' ? 'force' : 'retry';
 }
