@@ -27,9 +27,10 @@ const SPOKEN_HEX = /(?<![0-9A-Za-z])(?:[0-9a-f]{2,8}[ :]){3,40}[0-9a-f]{2,8}(?![
 const BASE64 = /(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{22,44}={0,2}(?![A-Za-z0-9+/_=-])/g;
 const SIGNED_DOCUMENT = /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*/g;
 
-/** Members that hold long base64 of ours, which people and terminals break into lines. */
-const LONG_BASE64: ReadonlySet<string> = new Set(['recipientPgpKey']);
-const LONGEST_SHARE_IN_BASE64 = 44;
+/** Members that hold a PGP key, which people and terminals break into lines: the last one may be as long as a share. */
+const PGP_KEYS: ReadonlySet<string> = new Set(['recipientPgpKey', 'recipient']);
+/** The shortest key that can be encrypted to has more letters, and nobody pastes so many shares. */
+const LONG_BASE64 = /^[A-Za-z0-9+/=\s]{400,}$/;
 
 /**
  * Whether this holds of any text in a value, or of the name of a member, as far in as documents of ours go.
@@ -53,9 +54,10 @@ export function someText(value: unknown, holds: (text: string, member?: string) 
 
 /** Whether anything in `value` seems to be a key share in the clear: texts, names of members, payloads of signed documents. */
 export function holdsKeyShare(value: unknown): boolean {
-  return someText(value, (text, member = '') =>
-    textHoldsKeyShare(LONG_BASE64.has(member) ? unwrapped(text) : text, NAMED_A_SHARE.test(member)),
-  );
+  return someText(value, (text, member = '') => {
+    const isKey = PGP_KEYS.has(member) && LONG_BASE64.test(text);
+    return !isKey && textHoldsKeyShare(text, NAMED_A_SHARE.test(member));
+  });
 }
 
 /**
@@ -87,23 +89,6 @@ export function textHoldsKeyShare(text: string, named = false): boolean {
     (rest.match(SPOKEN_HEX) ?? []).some((run) => counts(run.replace(/[ :]/g, '').length / 2)) ||
     (rest.match(BASE64) ?? []).some((run) => looksRandom(run) && counts(bytesOf(run)))
   );
-}
-
-/**
- * Base64 that was broken into lines, as one line again: its last line may have the length of a share. A share on a line of
- * its own, several of them, or one in a sentence stay as they are.
- */
-function unwrapped(text: string): string {
-  const lines = text.trim().split(/\s+/);
-  const width = Math.max(...lines.map((line) => line.length));
-  if (lines.length === 1 || !lines.every((line) => /^[A-Za-z0-9+/_=-]+$/.test(line) && !isHexShare(line))) return text;
-  const even = lines.slice(0, -1).every((line) => line.length === width) && !SHARE_LENGTHS.has(bytesOf(lines[0] ?? ''));
-  return even || width > LONGEST_SHARE_IN_BASE64 ? lines.join('') : text;
-}
-
-/** Base64 of any length to speak of has other letters, too. */
-function isHexShare(line: string): boolean {
-  return line.length >= 2 * SHORTEST && /^[0-9a-f]+$/i.test(line);
 }
 
 /** Member by member: the type of an envelope names shares, and does not say that the digests beside it are some. */
