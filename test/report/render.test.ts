@@ -136,15 +136,6 @@ describe('HTML', () => {
     expect(html.match(/<section/g)).toHaveLength(12);
   });
 
-  it('shows the split of the outage and marks what is only claimed', () => {
-    const html = renderHtml(report(finishedSwitchover()));
-    expect(html).toContain(
-      '<p>Outage of 9.4 s: service 9.2 s, machine 220 ms, people 0 ms. From 2026-11-21 01:01:05.100',
-    );
-    expect(html).toContain('ended by the first success through the clients’ address.</p>');
-    expect(html).toContain('<span class="warning">olga (UNVERIFIED)</span>');
-  });
-
   it('folds what holds, lists its contents, and names what the inventory wants', () => {
     const objectives = [
       { objective: 'outage', atMost: 5_000, observed: 9_400, verdict: 'missed' },

@@ -1,5 +1,6 @@
 import { createServer } from 'node:http';
-import type { IncomingHttpHeaders, Server } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 
 /** One request that a webhook got. */
@@ -15,20 +16,23 @@ export class WebhookServer {
   readonly posted: Posted[] = [];
   /** Status of each answer; the last one stays. `hang` gives none. */
   answers: (number | 'hang')[] = [200];
+  readonly #actions = new Map<string, () => number | Promise<number>>();
   readonly #server: Server;
 
   private constructor() {
-    this.#server = createServer((request, response) => {
-      const parts: Buffer[] = [];
-      request.on('data', (part: Buffer) => parts.push(part));
-      request.on('end', () => {
-        const body = JSON.parse(Buffer.concat(parts).toString('utf8')) as Readonly<Record<string, unknown>>;
-        this.posted.push({ path: request.url ?? '', headers: request.headers, body });
-        const answer = (this.answers.length > 1 ? this.answers.shift() : this.answers[0]) ?? 200;
-        if (answer === 'hang') return;
-        response.writeHead(answer, { location: `${this.origin}/elsewhere` }).end('an answer that nobody repeats');
-      });
-    });
+    this.#server = createServer((request, response) => void this.#take(request, response));
+  }
+
+  async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { url: path = '', headers } = request;
+    const body = JSON.parse((await buffer(request)).toString()) as Posted['body'];
+    this.posted.push({ path, headers, body });
+    const action = this.#actions.get(path.slice(1));
+    const next = this.answers.length > 1 ? this.answers.shift() : this.answers[0];
+    const answer = next ?? 200;
+    if (action) response.writeHead(await action()).end();
+    else if (answer !== 'hang')
+      response.writeHead(answer, { location: `${this.origin}/elsewhere` }).end('an answer that nobody repeats');
   }
 
   static async start(): Promise<WebhookServer> {
@@ -42,42 +46,12 @@ export class WebhookServer {
     return this.posted.map(({ body }) => body[member]);
   }
 
+  /** What calls of this path do, and answer. */
+  on(path: string, action: () => number | Promise<number>): void {
+    this.#actions.set(path, action);
+  }
+
   async stop(): Promise<void> {
     await closeAtOnce(this.#server);
-  }
-}
-
-/** Receives the calls of hooks: what is done, and the status that is answered, by the last part of the path. */
-export class HookReceiver {
-  readonly calls: string[] = [];
-  readonly #actions = new Map<string, () => number | Promise<number>>();
-
-  private constructor(
-    private readonly server: Server,
-    private readonly port: number,
-  ) {}
-
-  static async start(): Promise<HookReceiver> {
-    const server = createServer((incoming, response) => {
-      const name = (incoming.url ?? '').split('/').at(-1) ?? '';
-      incoming.resume();
-      receiver.calls.push(name);
-      void Promise.resolve(receiver.#actions.get(name)?.() ?? 204).then((status) => response.writeHead(status).end());
-    });
-    const receiver: HookReceiver = new HookReceiver(server, await listenOnLoopback(server));
-    return receiver;
-  }
-
-  url(name: string): string {
-    return `http://127.0.0.1:${this.port}/${name}`;
-  }
-
-  /** What the next calls of a hook do. */
-  on(name: string, action: () => number | Promise<number>): void {
-    this.#actions.set(name, action);
-  }
-
-  async stop(): Promise<void> {
-    await closeAtOnce(this.server);
   }
 }

@@ -5,26 +5,26 @@ import { CHANGING, drPrimaries, expectServiceOn, loseAnswer, refuse, statuses } 
 import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
-import { HookReceiver } from '../support/notification-servers';
+import { WebhookServer } from '../support/notification-servers';
 import { clusters, pair, Scenario, temporaryDirectory } from '../support/scenario';
 
 const NAME = 'drRejoin';
 const directory = temporaryDirectory('rejoin');
-let hooks: HookReceiver;
+let hooks: WebhookServer;
 
 /**
  * East and west with hooks, whose standby nodes tell their old modes for a while; each test splits them anew, so that the
  * former primary is west where east was before.
  */
 const hooked = new Lane(async () => {
-  hooks = await HookReceiver.start();
+  hooks = await WebhookServer.start();
   return Scenario.start({
     topology: { ...pair(3), timing: { standbyModeLagMs: 700 } },
     deployment: {
       snapshot: { to: 'hook' },
       hooks: {
-        snapshot: { url: hooks.url('snapshot'), timeout: '60s' },
-        unfence: { url: hooks.url('unfence'), timeout: '60s' },
+        snapshot: { url: `${hooks.origin}/snapshot`, timeout: '60s' },
+        unfence: { url: `${hooks.origin}/unfence`, timeout: '60s' },
       },
     },
   });
@@ -91,7 +91,7 @@ describe('a former primary comes back', () => {
       const codes = report.findings.map(({ code }) => code);
       expect(codes).toEqual(['writes-after-split-lost', 'leases-of-two-primaries']);
       expect(report.leftToDo).toEqual([expect.stringContaining('start drSwitchover')]);
-      expect(hooks.calls).toEqual(['snapshot', 'unfence']);
+      expect(hooks.posted.map(({ path }) => path)).toEqual(['/snapshot', '/unfence']);
       expect(unfencedAs).toBe('secondary');
       expect(statuses(scenario, 'east', 'POST /v1/sys/replication/dr/primary/disable')).toEqual([]);
       expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', state: 'stream-wals', connectedTo: 'west' });
