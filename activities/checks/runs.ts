@@ -1,6 +1,7 @@
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { z } from 'zod';
 import type { Check } from '../../src/contracts/plan';
+import { inWords } from '../../src/contracts/words';
 import type { ActivityDependencies } from '../execution';
 import type { PrimaryChange } from '../roles/primary-changes';
 import { check, notCheckable } from './check';
@@ -33,19 +34,8 @@ export function coolDown(known: { readonly last?: PrimaryChange } | undefined, c
   if (known === undefined) return notCheckable(name, undefined, { observed: 'the record does not tell', needed });
   const { last } = known;
   return check(name, undefined, last === undefined || now - last.at >= coolDownMs, {
-    observed: last ? `${last.runbook} ${inWords(Math.max(0, now - last.at))} ago (run ${last.runId})` : 'none',
+    observed: last ? `${last.runbook} ${inWords(now - last.at)} ago (run ${last.runId})` : 'none',
     needed,
     next: 'Wait for the cool-down: what is broken shows then. If it cannot wait, lower limits.coolDown in the inventory.',
   });
-}
-
-function inWords(milliseconds: number): string {
-  const units = [
-    [86_400_000, 'd'],
-    [3_600_000, 'h'],
-    [60_000, 'min'],
-    [1_000, 's'],
-  ] as const;
-  const [size, unit] = units.find(([each]) => milliseconds >= 2 * each) ?? [1, 'ms'];
-  return `${Math.floor(milliseconds / size)} ${unit}`;
 }

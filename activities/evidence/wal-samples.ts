@@ -62,7 +62,6 @@ async function sampleCluster({ entry, client }: ClusterAccess, signal: AbortSign
     return {
       cluster,
       answered: true,
-      ...(serverNow === undefined ? {} : { clockSkewMs: serverNow - Date.now() }),
       dr: sampled(observeReplication(status.dr, serverNow)),
       performance: sampled(observeReplication(status.performance, serverNow)),
     };

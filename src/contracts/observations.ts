@@ -105,8 +105,6 @@ const sampledCluster = z.object({
   answered: z.boolean(),
   /** Code of the error where it did not answer. */
   error: z.string().optional(),
-  /** The cluster's clock minus the worker's, exact to a second; absent where the cluster does not tell its time. */
-  clockSkewMs: z.number().optional(),
   /** Absent where the kind is disabled or not supported. */
   dr: sampledReplication.optional(),
   performance: sampledReplication.optional(),
