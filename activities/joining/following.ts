@@ -9,7 +9,6 @@ import { betweenClusters, onCluster } from '../execution';
 import {
   describeReplication,
   heartbeatAge,
-  isAlive,
   kindName,
   readKind,
   readStatus,

@@ -105,14 +105,6 @@ describe('refused, and nothing reaches the service', () => {
     await bench.refusedUnsent('demotePrimary', { ...demotion(), ...(reached && { reached }) }, 'PRECONDITION_FAILED');
   });
 
-  it('a last look without an answer leaves no doubt: nothing was sent', async () => {
-    bench.limit({ demoteMs: 300 });
-    bench.always(STATUS, 'reset', 'west');
-    // By this the run knows that it is the candidate that is silent.
-    const told = { retryable: false, details: { cluster: 'west' } };
-    await bench.refusedUnsent('demotePrimary', demotion(), 'CONNECTION_LOST', told);
-  });
-
   it('a primary that refused a token is not demoted with another before another look at its successor', async () => {
     const body = { data: { mode: 'secondary', state: 'merkle-sync', last_remote_wal: 1_000_000, primaries: [] } };
     bench.service.faults.add({

@@ -1,6 +1,6 @@
 /** Every change of a filter needs an approval of exactly that. The activities decide it themselves. */
 import type { Authority, FilterState, PathsFilterFacts } from '../../src/contracts/activities';
-import { canonicalPaths, isWider } from '../../activities/filters/paths-filters';
+import { isWider } from '../../activities/filters/paths-filters';
 import { DEPLOYMENT, failing, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -104,7 +104,6 @@ describe('writing and deleting a filter', () => {
   };
 
   it('what only narrows deletes what the secondary has, and needs an approval as well', async () => {
-    const before: FilterState = deny('kv/');
     const wanted = deny('kv/', 'secret/');
     const authority = await authorityFor({ asia: wanted });
     await bench.refusedUnsent('writePathsFilter', write(wanted), 'NOT_APPROVED');
@@ -176,8 +175,4 @@ it.each<[boolean, FilterState, FilterState]>([
   [true, deny('team/'), allow('other/')],
 ])('people are asked for more than a plain narrowing: %s for %j to %j', (asked, before, wanted) => {
   expect(isWider(before, wanted)).toBe(asked);
-});
-
-it('paths are written as the service keeps them', () => {
-  expect(canonicalPaths(['/b', 'a/', 'b/', 'a//'])).toEqual(['a/', 'b/']);
 });

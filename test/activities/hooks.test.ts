@@ -213,13 +213,6 @@ describe('a call', () => {
     await refuses('release', 'HOOK_FAILED', { retryable: false, details });
     expect(got).toHaveLength(1);
   });
-
-  it('whose answer is lost is not repeated unless it is declared idempotent', async () => {
-    answer = (response) => response.destroy();
-    const details = { observed: holding('the answer was lost'), outcomeKnown: false };
-    await refuses('release', 'OUTCOME_UNKNOWN', { retryable: false, details });
-    await withQuiesce(IDEMPOTENT(), () => refuses('quiesce', 'HOOK_FAILED', { retryable: true }));
-  });
 });
 
 const NOT_BEGUN = { retryable: false, details: { outcomeKnown: true } };
@@ -294,6 +287,7 @@ describe('a try after one that was lost with its worker', () => {
       expect(keys).toHaveLength(2);
       expect(keys[0]).toEqual(keys[1]);
       answer = (response) => response.writeHead(503).end('busy');
+      await refuses('quiesce', 'HOOK_FAILED', { retryable: true });
       const details = { observed: 'status 503; its output: busy', outcomeKnown: false };
       await refuses('quiesce', 'HOOK_FAILED', { retryable: false, details }, { attempt: 2 });
     });

@@ -199,9 +199,4 @@ describe('the 34 endpoints', () => {
       expect(`${sent?.path}${sent?.body}`).not.toContain('CANARY');
     },
   );
-
-  it('send no token of their own accord', async () => {
-    await client.dr.status().catch(() => undefined);
-    expect(node.requests.at(-1)?.headers).not.toHaveProperty('x-vault-token');
-  });
 });

@@ -149,10 +149,6 @@ describe('a changing activity in a run that was reset', () => {
     expect(body).not.toHaveBeenCalled();
     expect(await run('readDeployment', withStep({}))).toBe('changed');
   });
-
-  it('acts at once where nothing was reset', async () => {
-    expect(await run('writeMarker', step())).toBe('changed');
-  });
 });
 
 describe('a changing activity whose request may be under way', () => {

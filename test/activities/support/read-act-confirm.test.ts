@@ -228,15 +228,6 @@ describe('a change', () => {
     },
   );
 
-  it('that must not be repeated after a lost answer keeps its doubt', async () => {
-    let acts = 0;
-    const allow = () => {
-      if (acts > 0) throw new TheError('PRECONDITION_FAILED', 'neither');
-    };
-    const { failure, doubt } = await run((world) => ((acts += 1), lose(world)), { allow });
-    expect([acts, failure?.code, doubt]).toEqual([1, 'PRECONDITION_FAILED', true]);
-  });
-
   it('that an earlier attempt may have sent: a refusal settles nothing while that request can be under way', async () => {
     const early = await run(refuse, {}, { mayHaveSent: true });
     expect(early).toMatchObject({ doubt: true, failure: { details: { outcomeKnown: false } } });
@@ -251,13 +242,6 @@ describe('a change', () => {
     );
     expect(failure).toMatchObject(fails('SERVICE_UNAVAILABLE', true).failure);
     expect([world.acts, doubt]).toEqual([5, false]);
-  });
-
-  it('is not made after the activity was cancelled', async () => {
-    const controller = new AbortController();
-    const { world, complete } = change(take, { allow: () => controller.abort() });
-    await expect(readActConfirm(execution(controller), complete)).rejects.toBeInstanceOf(CancelledFailure);
-    expect(world.acts).toBe(0);
   });
 });
 
@@ -319,18 +303,6 @@ describe('a deadline never ends on the strength of a clock alone', () => {
     };
   }
 
-  it('sends nothing more where Temporal gave the attempt up meanwhile', async () => {
-    const act = jest.fn(async () => {
-      throw notYet();
-    });
-    const given = new CancelledFailure('given up');
-    const assertCurrentAttempt = () => (act.mock.calls.length === 1 ? Promise.reject(given) : Promise.resolve());
-    const here = { ...execution(), assertCurrentAttempt };
-    const asked = { ...never, read: looks(), budgetMs: 20_000, ...sending(act) };
-    await expect(readActConfirm(here, asked)).rejects.toBe(given);
-    expect(act).toHaveBeenCalledTimes(1);
-  });
-
   it('has looked four times before it ends, and has made a change three times, however short it is', async () => {
     const soon = () => (clockMs += 1);
     const wait = awaitState(execution(), { ...never, budgetMs: 1, read: looks(soon) });
@@ -386,24 +358,5 @@ describe('a deadline never ends on the strength of a clock alone', () => {
       calls: 1,
     });
     expect(act).toHaveBeenCalledTimes(1);
-  });
-
-  it('gives a call that was taken at its very end time to be seen', async () => {
-    let takenAt = Infinity;
-    let calls = 0;
-    const result = await readActConfirm(execution(), {
-      ...polling,
-      // Slow, and not standing still.
-      read: looks(() => (clockMs += 400)),
-      until: () => clockMs - takenAt >= 1_000,
-      budgetMs: 2_400,
-      notYet: () => true,
-      ...sending(async () => {
-        calls += 1;
-        if (calls < 5) throw notYet();
-        takenAt = clockMs;
-      }),
-    });
-    expect(result).toMatchObject({ outcome: 'done', calls: 5 });
   });
 });
