@@ -153,6 +153,8 @@ export class NodeCaller {
     for (const node of await this.order(request, options)) {
       try {
         const answer = await this.transport.exchange(node, request, bound);
+        // What the others redirect the one that leads takes.
+        if (failures.some(({ code }) => code === 'REDIRECT_REFUSED')) this.keep(node);
         if (request.nodeStatuses?.has(answer.status) !== true) return answer;
         ofOneNode ??= answer;
       } catch (error) {

@@ -264,6 +264,15 @@ describe('the choice of the node', () => {
       expect(sent?.headers['x-vault-token']).toBe('tok');
     });
 
+    it('tell who leads: the next call goes to the node that took the first', async () => {
+      second.on(PROMOTE, redirectTo(first.address)).on(DEMOTE, { status: 204 });
+      first.on(PROMOTE, { status: 204 }).on(DEMOTE, { status: 204 });
+      const client = bothClient();
+      await client.dr.secondary.promote({ drOperationToken });
+      await client.dr.primary.demote();
+      expect([first.calls, second.calls]).toEqual([[PROMOTE, DEMOTE], [PROMOTE]]);
+    });
+
     it('are not followed to any other address, for a read or a change', async () => {
       const elsewhere = await cluster.node();
       const refused = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: false };
