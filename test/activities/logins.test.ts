@@ -2,7 +2,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
-import { stringify } from 'yaml';
 import { Clusters } from '../../activities';
 import { assessService } from '../../activities/readiness/readiness';
 import { parseInventory } from '../../src/inventory';
@@ -15,6 +14,7 @@ import { signalled } from '../support/faults';
 import { setUpLogin } from '../support/logins';
 import type { LoginSetUp, RoleOptions } from '../support/logins';
 import { temporaryDirectory } from '../support/scenario';
+import { inventoryText, peopleOf } from '../support/site';
 import {
   FOREIGN_CERTIFICATE,
   FOREIGN_KEY,
@@ -67,29 +67,14 @@ class Workbench {
   }
 
   inventoryText(): string {
-    const { service } = this;
-    const gate = { approvals: 1, groups: ['ops'], validFor: '1h' };
-    return stringify({
-      version: 1,
-      workers: { signingKey: { env: 'K' } },
-      people: { ada: { groups: ['ops'], attestation: 'principal', principal: 'ada' } },
-      deployments: {
-        payments: {
-          clusters: Object.fromEntries(
-            [...service.clusters.values()].map(({ name, addresses }) => [
-              name,
-              {
-                ...{ addresses, advertisedClusterAddress: 'node-address', credential: this.setUp.credential },
-                ...(service.certificate && { caFile: TLS.certificateFile }),
-              },
-            ]),
-          ),
-          drSets: { main: ['east', 'west'], other: ['alone'] },
-          ceremony: { holders: ['ada'] },
-          gates: { plan: gate, go: gate },
-        },
-      },
-    });
+    const { service, setUp } = this;
+    const people = peopleOf(service.cluster('east').keyShares, ['grace'], ['approvers']);
+    const caFile = service.certificate && { caFile: TLS.certificateFile };
+    const site = {
+      drSets: { main: ['east', 'west'], other: ['alone'] },
+      cluster: () => ({ credential: setUp.credential, ...caFile }),
+    };
+    return inventoryText({ service, directory, people }, 'payments', [...service.clusters.keys()], site);
   }
 
   of(cluster: string) {
