@@ -304,12 +304,12 @@ describe('a promotion', () => {
   });
 
   it('and to the end where the other cluster tells nothing either: that is no way back', async () => {
-    bench.limit({ promoteMs: 4_000 });
+    bench.limit({ promoteMs: 8_000 });
     const away = bench.always(/sys\/health/, { status: 503 }, 'west');
     const began = performance.now();
     // Asked again after the quarter, east is away still, and west comes back.
     const comesBack = () => {
-      if (performance.now() - began >= 1_000) away.remove();
+      if (performance.now() - began >= 2_000) away.remove();
     };
     bench.always(/sys\/health/, comesBack, 'east');
     bench.always(/sys\/health/, { status: 503 }, 'east');

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import type { Sealed } from '../../src/contracts/ceremony';
+import { tooSlow } from '../support/by-hand';
 import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -114,12 +115,13 @@ it('a token that answers nothing clear is not proven dead: a critical finding, w
   // Each answer asks for a second: three are waited, not seven.
   const action = { status: 503, headers: { 'retry-after': '1' } };
   bench.service.faults.add({ endpoint: DELETE, action, times: Infinity });
-  const began = performance.now();
-  const { disposals, findings } = await dispose([token]);
-  expect(performance.now() - began).toBeLessThan(6_000);
-  expect(disposals).toEqual([{ cluster: 'west', state: 'unproven', text: 'no clear answer' }]);
   const text = expect.stringContaining('no later run finds it') as string;
-  expect(findings).toMatchObject([{ code: 'token-not-proven-dead', severity: 'critical', text }]);
+  const tried = async () => {
+    const { disposals, findings } = await dispose([token]);
+    expect(disposals).toEqual([{ cluster: 'west', state: 'unproven', text: 'no clear answer' }]);
+    expect(findings).toMatchObject([{ code: 'token-not-proven-dead', severity: 'critical', text }]);
+  };
+  expect(await tooSlow(6_000, tried)).toEqual([]);
 });
 
 it('a batch token is nobody’s to delete', async () => {

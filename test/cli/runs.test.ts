@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { clock } from '../../src/contracts/words';
 import { addPin, formatPublicKey } from '../../src/keys';
+import { tooSlow } from '../support/by-hand';
 import { temporaryDirectory } from '../support/directory';
 import { Program } from '../support/program';
 import { Scenario } from '../support/scenario';
@@ -64,18 +65,17 @@ describe('without a worker', () => {
   it('plan and readiness say within 3 s that nobody polls, go on waiting, and end when the person ends them', async () => {
     const ended = async (...words: string[]) => {
       const stop = new AbortController();
-      const began = Date.now();
       const heard: string[] = [];
       const hear = (line: string): void => {
         heard.push(line);
-        expect(Date.now() - began).toBeLessThan(3_000);
         stop.abort();
       };
       const { code, err } = await cli(words, { env, stop: stop.signal, hear });
-      expect(heard[0]).toMatch(/^Waiting for the (plan|check), 2.0 s: nobody polls task queue nobody-polls/);
+      expect(heard[0]).toMatch(/^Waiting for the (plan|check), \d\.0 s: nobody polls task queue nobody-polls/);
       expect([code, err]).toEqual([4, expect.stringContaining('Not waiting any more')]);
     };
-    await Promise.all([ended('plan', 'drSwitchover', '--input', input), ended('readiness', deployment)]);
+    const both = () => Promise.all([ended('plan', 'drSwitchover', '--input', input), ended('readiness', deployment)]);
+    expect(await tooSlow(3_000, both)).toEqual([]);
   });
 
   it('the program ends by SIGINT with 130 and by SIGTERM with 143 where nobody polls', async () => {

@@ -58,8 +58,7 @@ type Event = temporal.api.history.v1.IHistoryEvent;
 
 /** The queues on which the key activities of a run were scheduled, in order. */
 async function keyQueues(run: TestRun): Promise<readonly (readonly [string, string])[]> {
-  const { events } = await run.handle.fetchHistory();
-  return (events ?? []).flatMap(({ activityTaskScheduledEventAttributes: scheduled }) => {
+  return (await run.events()).flatMap(({ activityTaskScheduledEventAttributes: scheduled }) => {
     const queue = scheduled?.taskQueue?.name ?? '';
     return queue.startsWith('runbooks.keys.') ? [[scheduled?.activityType?.name ?? '', queue] as const] : [];
   });
@@ -169,7 +168,7 @@ describe('two workers with key directories of their own', () => {
   });
 
   it('afterwards no recorded envelope opens with anything that the workers still have', async () => {
-    const old = envelopes((await run.handle.fetchHistory()).events ?? []);
+    const old = envelopes(await run.events());
     expect(old).toHaveLength(6);
     run = await scenario.tokenCeremony();
     await run.share('ada');
@@ -177,7 +176,7 @@ describe('two workers with key directories of their own', () => {
     // What is left: seal keys, the signing key, the ledger, reports, and the keys of another ceremony, which open its own.
     const left = await everyFile(scenario.directory);
     expect(left.join('\n')).toContain('AGE-SECRET-KEY-');
-    const [own] = envelopes((await run.handle.fetchHistory()).events ?? []);
+    const [own] = envelopes(await run.events());
     expect(own && (await opensWith(left, own))).toBe(true);
     for (const envelope of old) expect(await opensWith(left, envelope)).toBe(false);
   });

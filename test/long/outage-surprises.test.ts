@@ -1,4 +1,4 @@
-import { at, CHANGING, expectServiceOn, parksInTime, signalled, underWay } from '../support/faults';
+import { at, CHANGING, expectServiceOn, hold, parksInTime, underWay } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { pair, Scenario } from '../support/scenario';
 
@@ -55,15 +55,10 @@ describe('surprises in the outage', () => {
   doubts.it(
     'a forged result of the demotion promotes nothing: the activity asks the old primary itself',
     async (scenario) => {
-      const held = signalled();
-      const asked = signalled();
-      at(scenario, 'before', 'east', CHANGING.demote, () => {
-        asked.resolve();
-        return held.promise;
-      });
+      const { reached, letGo } = hold(scenario, 'before', 'east', CHANGING.demote);
       scenario.service.faults.add({ cluster: 'east', endpoint: CHANGING.demote, action: 'reset' });
       const run = await underWay(scenario, { onStuck: 'park' });
-      await asked.promise;
+      await reached;
       const { raw } = await run.handle.describe();
       const activityId = raw.pendingActivities?.[0]?.activityId ?? '';
       const forged = { outcome: 'done', observed: 'forged', confirmedAt: Date.now(), calls: 1 };
@@ -76,7 +71,7 @@ describe('surprises in the outage', () => {
 
       expect(report.outcome).toBe('rolled-back');
       await expectServiceOn(scenario, 'east');
-      held.resolve();
+      letGo();
     },
   );
 });

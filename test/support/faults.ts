@@ -1,5 +1,5 @@
 import type { FaultHandle, SimulatedCluster } from '../../src/simulator';
-import { callNode } from './by-hand';
+import { callNode, until } from './by-hand';
 import type { Parked, Scenario, TestRun } from './scenario';
 
 const DR = '/v1/sys/replication/dr';
@@ -88,6 +88,20 @@ export function expectFollows(
   expect([secondary, { mode, connectedTo, state }]).toEqual([secondary, following]);
 }
 
+/** What the primary's filter keeps away reaches none of these, and what it does not reaches them and the others. */
+export async function expectFiltered(
+  { service }: Scenario,
+  primary: string,
+  filtered: readonly string[],
+  others: readonly string[] = [],
+): Promise<void> {
+  const stamp = `${primary} ${service.now()}`;
+  for (const path of ['us-customers/smith', 'secret/for-all']) service.cluster(primary).write(path, { stamp });
+  for (const each of [...filtered, ...others])
+    await until(`${each} has it`, () => service.cluster(each).read('secret/for-all')?.['stamp'] === stamp);
+  for (const each of filtered) expect(service.cluster(each).read('us-customers/smith')).toBeUndefined();
+}
+
 /** A promise that is settled from outside. */
 export function signalled<T = void>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
   let settle: (value: T) => void = () => undefined;
@@ -167,4 +181,21 @@ export function at(
   nth = 1,
 ): FaultHandle {
   return scenario.service.faults.add({ cluster, endpoint, when, action, skip: nth - 1 });
+}
+
+/** Holds the nth such call (from 1) until it is let go. */
+export function hold(
+  scenario: Scenario,
+  when: 'before' | 'after',
+  cluster: string,
+  endpoint: string,
+  nth = 1,
+): { readonly reached: Promise<void>; readonly letGo: () => void } {
+  const [reached, over] = [signalled(), signalled()];
+  const held = () => {
+    reached.resolve();
+    return over.promise;
+  };
+  at(scenario, when, cluster, endpoint, held, nth);
+  return { reached: reached.promise, letGo: over.resolve };
 }

@@ -3,10 +3,9 @@ import { rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Login } from '../../src/inventory';
-import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedCluster } from '../../src/simulator';
 import { printedRules, writePrintedPolicy } from './least-privilege';
-import { Scenario, pair } from './scenario';
+import { Scenario, simulated } from './scenario';
 import type { ScenarioOptions } from './scenario';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../vault/support/loopback-certificate';
 import { callNode } from './by-hand';
@@ -83,11 +82,7 @@ export async function scenarioWithLogin(
   const keyFile = join(directory, 'service-key.pem');
   await writeFile(certificateFile, LOOPBACK_CERTIFICATE);
   await writeFile(keyFile, LOOPBACK_KEY, { mode: 0o600 });
-  const service = await startSimulatedService({
-    ...{ seed: 11, pace: 'quick', mounts: ['kv/', 'secret/'], ...pair(), ...topology },
-    timing: { canaryMs: 600_000, ...topology?.timing },
-    ...(method === 'cert' && { tls: { certificateFile, keyFile } }),
-  });
+  const service = await simulated(topology, method === 'cert' ? { tls: { certificateFile, keyFile } } : {});
   const setUp = await setUpLogin(service.cluster('east'), method, directory, { policies: ['runbooks'], maxTtl: '2h' });
   const scenario = await Scenario.start({
     ...options,

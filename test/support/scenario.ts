@@ -25,7 +25,7 @@ import type { SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService, Topology } from '../../src/simulator';
 import { startWorker } from '../../src/worker/start-worker';
-import type { RunningWorker } from '../../src/worker/start-worker';
+import type { RunningWorker, WorkerOptions } from '../../src/worker/start-worker';
 import { recordEndpointCalls } from './endpoint-calls';
 import { explainFailure, timelineOf } from './explain';
 import { workersToken } from './least-privilege';
@@ -102,6 +102,41 @@ export function pair(nodes = 1, version?: string): Pick<Topology, 'clusters' | '
   };
 }
 
+/** A paths filter that several deployments have. */
+export const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
+
+/**
+ * Clusters of one node each, by DR set: the first of each set is DR primary of the others, and the first of all is
+ * performance primary of the first of every further set, with these paths filters.
+ */
+export function replicating(
+  drSets: Readonly<Record<string, readonly string[]>>,
+  filters: Readonly<Record<string, typeof FILTER>> = {},
+): Pick<ScenarioOptions, 'drSets'> & { readonly topology: Partial<Topology> } {
+  const sets = Object.values(drSets);
+  const [[primary = ''] = [], ...further] = sets;
+  const secondaries = further.map(([name = '']) => ({ name, ...(filters[name] && { filter: filters[name] }) }));
+  return {
+    drSets,
+    topology: {
+      mounts: [...new Set(['kv/', 'secret/', ...Object.values(filters).flatMap(({ paths }) => paths)])],
+      clusters: clusters(...sets.flat()),
+      ...(secondaries.length > 0 && { performance: { primary, secondaries } }),
+      dr: sets.flatMap(([of = '', ...followers]) =>
+        followers.length > 0 ? [{ primary: of, secondaries: followers }] : [],
+      ),
+    },
+  };
+}
+
+/** The service as most tests have it. */
+export function simulated(topology: Partial<Topology> = {}, more: Partial<Topology> = {}): Promise<SimulatedService> {
+  // A write of the primary's own right before a demotion would be a loss that no test asked for.
+  const timing = { canaryMs: 600_000, ...topology.timing };
+  const mounts = ['kv/', 'secret/'];
+  return startSimulatedService({ seed: 11, pace: 'quick', mounts, ...pair(), ...topology, ...more, timing });
+}
+
 /** A simulated deployment of its own with a worker in this process, on the Temporal server of this run of Jest. */
 export class Scenario {
   readonly name = `test-${randomUUID().slice(0, 8)}`;
@@ -140,17 +175,7 @@ export class Scenario {
   }
 
   static async start(options: ScenarioOptions = {}): Promise<Scenario> {
-    const service =
-      options.service ??
-      (await startSimulatedService({
-        seed: 11,
-        pace: 'quick',
-        mounts: ['kv/', 'secret/'],
-        ...pair(),
-        ...options.topology,
-        // A write of the primary's own right before a demotion would be a loss that no test asked for.
-        timing: { canaryMs: 600_000, ...options.topology?.timing },
-      }));
+    const service = options.service ?? (await simulated(options.topology));
     const directory = await mkdtemp(join(tmpdir(), 'scenario-'));
     const scenario = new Scenario(service, await temporalClient(), directory, options);
     open.add(scenario);
@@ -296,27 +321,35 @@ export class Scenario {
 
   /** @param keys name of the directory of its ceremony keys: each worker has one of its own */
   async startWorker(keys = 'keys'): Promise<void> {
-    const { environment, inventory } = this;
-    this.#workersInventory = inventory;
-    this.#worker = await startWorker({
+    this.#workersInventory = this.inventory;
+    this.#worker = await this.openWorker(join(this.directory, keys), this.logLines, {
+      inventory: this.#workersInventory,
+    });
+    this.#running = this.#worker.run();
+  }
+
+  /** A worker of this deployment in this process, which the test runs and ends. */
+  async openWorker(
+    keyDirectory: string,
+    logLines: string[],
+    { sealKeys = this.#sealKeys, ...options }: Partial<WorkerOptions> & { readonly sealKeys?: Secret<'private-key'> },
+  ): Promise<RunningWorker> {
+    const { environment, inventory, taskQueue } = this;
+    return startWorker({
       settings: {
+        ...{ sealKeys, keyDirectory, keyStorage: 'disk', taskQueue, logLevel: 'debug' },
         inventoryPath: environment['RUNBOOKS_INVENTORY'] ?? '',
-        sealKeys: this.#sealKeys,
-        keyDirectory: join(this.directory, keys),
-        keyStorage: 'disk',
         reportDirectory: environment['RUNBOOKS_REPORT_DIR'] ?? '',
-        taskQueue: this.taskQueue,
-        logLevel: 'debug',
       },
       inventory,
       connection: await temporalNativeConnection(),
       namespace: temporalServer().namespace,
       bundle: await workflowBundle(),
-      log: pino({ level: 'debug' }, { write: (line) => void this.logLines.push(line) }),
+      log: pino({ level: 'debug' }, { write: (line) => void logLines.push(line) }),
       replay: false,
       timing: QUICK,
+      ...options,
     });
-    this.#running = this.#worker.run();
   }
 
   /** The record as another worker with the same seal keys has it. */
@@ -411,8 +444,8 @@ export class Scenario {
   }
 
   /** A stand-alone ceremony for an operation token of west. */
-  tokenCeremony(): Promise<TestRun> {
-    return this.run('operationTokenCeremony', { cluster: 'west', uses: ['dr.promote'], keepFor: '1h' });
+  tokenCeremony(more: object = {}): Promise<TestRun> {
+    return this.run('operationTokenCeremony', { cluster: 'west', uses: ['dr.promote'], keepFor: '1h', ...more });
   }
 
   async startRunbook(type: string, input: unknown, workflowId = this.workflowId): Promise<TestRun> {

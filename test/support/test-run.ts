@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { GateName } from '../../src/contracts/plan';
 import type { Report } from '../../src/contracts/report';
+import type { Receipt } from '../../src/contracts/run-facts';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import type { ControlAction, DecisionAction } from '../../src/contracts/signals';
 import { QUERIES } from '../../src/contracts/signals';
@@ -67,6 +69,13 @@ export class TestRun {
         (each): each is Extract<Waiting, { for: F }> =>
           each.for === kind && where(each as Extract<Waiting, { for: F }>),
       ),
+    );
+  }
+
+  /** What became of the nth signal of this name. */
+  receiptOf(signal: Receipt['signal'], arrival = 1): Promise<Receipt> {
+    return this.until(`receipt of ${signal} ${arrival}`, ({ receipts }) =>
+      receipts.find((each) => each.signal === signal && each.arrival === arrival),
     );
   }
 
@@ -147,6 +156,21 @@ export class TestRun {
     return controlOf(this.scenario.person(name), { ns: temporalServer().namespace, wid, rid, action, ...order });
   }
 
+  /** Resets the run to where the first activity of this type was ordered. @returns the run that goes on */
+  async reset(activity: string): Promise<TestRun> {
+    const { workflowId } = this.handle;
+    const ordered = (await this.events()).map((event) => event.activityTaskScheduledEventAttributes);
+    const { runId } = await this.scenario.client.workflowService.resetWorkflowExecution({
+      namespace: temporalServer().namespace,
+      workflowExecution: { workflowId, runId: (await this.handle.describe()).runId },
+      workflowTaskFinishEventId: ordered.find((each) => each?.activityType?.name === activity)
+        ?.workflowTaskCompletedEventId,
+      reason: 'a test of the reset',
+      requestId: randomUUID(),
+    });
+    return this.scenario.attach(workflowId, runId);
+  }
+
   /** Everything that people do in a switchover without a fault. */
   async people(options: { readonly go?: boolean; readonly shares?: readonly string[] } = {}): Promise<void> {
     await this.shares(options.shares);
@@ -185,8 +209,18 @@ export class TestRun {
     throw new Error('the run did not fail');
   }
 
+  async events() {
+    return (await this.handle.fetchHistory()).events ?? [];
+  }
+
+  /** Events of its history, without workflow tasks that timed out or failed: those tell of a busy machine. */
   async eventCount(): Promise<number> {
-    return (await this.handle.fetchHistory()).events?.length ?? 0;
+    const events = await this.events();
+    const lost = events.flatMap((event) => {
+      const task = event.workflowTaskTimedOutEventAttributes ?? event.workflowTaskFailedEventAttributes;
+      return task ? [event.eventId, task.scheduledEventId, task.startedEventId].map(String) : [];
+    });
+    return events.filter(({ eventId }) => !lost.includes(String(eventId))).length;
   }
 
   async #identity() {

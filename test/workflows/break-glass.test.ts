@@ -3,8 +3,8 @@
  * to open; retry goes on, and the report says what is left open.
  */
 import { writeFileSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
-import { CHANGING, statuses } from '../support/faults';
+import { until } from '../support/by-hand';
+import { CHANGING, refuse, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, expectServesAlone, failoverPeople, startFailover } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { ceremonyToken } from '../support/least-privilege';
@@ -34,9 +34,9 @@ function useOrdinaryCredential(scenario: Scenario, without: readonly string[] = 
 }
 
 /** Until the DR secondary has everything, the new credential too. */
-async function streamed({ service }: Scenario): Promise<void> {
+function streamed({ service }: Scenario): Promise<boolean> {
   const root = (name: string) => service.cluster(name).snapshotState().dr.merkleRoot;
-  while (root('east') !== root('west')) await delay(20);
+  return until('west has everything', () => root('east') === root('west'));
 }
 
 const closed = (run: TestRun, after = 0) =>
@@ -49,14 +49,7 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
     'parks with the exact line, signal and nodes; with a credential that appears, retry goes on with the shares in hand',
     async (scenario) => {
       useOrdinaryCredential(scenario);
-      const input = {
-        deployment: scenario.name,
-        cluster: 'west',
-        uses: ['dr.promote'],
-        keepFor: '1h',
-        reason: 'a token',
-      };
-      const run = await scenario.startRunbook('operationTokenCeremony', input, 'ceremony:west');
+      const run = await scenario.tokenCeremony();
       await run.shares();
       const { next = '' } = await closed(run);
       expect(next).toContain('enable_unauthenticated_access = ["generate-operation-token"]');
@@ -79,10 +72,8 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
     useOrdinaryCredential(scenario, ['sys/generate-root/attempt', 'sys/generate-root/update']);
     const east = scenario.service.cluster('east');
     const { publicKey } = await newRecipient();
-    const input = { deployment: scenario.name, cluster: 'east', recipientPgpKey: publicKey, reason: 'a root token' };
-    const run = await scenario.startRunbook('rootTokenCeremony', input, 'ceremony:east');
-    await run.approve('ceremony');
-    await run.shares();
+    const input = { cluster: 'east', recipientPgpKey: publicKey };
+    const run = await scenario.begin('rootTokenCeremony', input, 'approve ceremony', 'shares');
     const { next, parkingNo } = await closed(run);
     expect(next).toContain('["generate-root"]');
     east.configureUnauthenticatedAccess(DR_CALLS);
@@ -112,21 +103,14 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
         }),
       );
       scenario.limit({ promote: '1s' });
-      const refusal = scenario.service.faults.add({
-        cluster: 'west',
-        endpoint: CHANGING.promote,
-        action: { status: 503 },
-        times: Infinity,
-      });
+      const refusal = refuse(scenario, 'west', CHANGING.promote, 503);
       const run = await scenario.start({ go: 'auto', onStuck: 'park', tokenSource: 'ceremony' });
-      const { planText = '' } = await run.until('a plan', (status) => (status.planText ? status : undefined));
-      expect(planText).toContain('From version 2.0 the ceremony calls of west, east need a credential');
+      expect(await run.planText()).toContain('From version 2.0 the ceremony calls of west, east need a credential');
       await run.people({ go: false });
       await closed(run);
       expect(scenario.calls('east', '/primary/demote')).toBe(0);
       west.configureUnauthenticatedAccess(DR_CALLS);
-      await run.decide('retry');
-      await run.decide('promote-back', 'Promote west');
+      await run.do('retry', 'promote-back Promote west');
       const { choices, parkingNo } = await closed(run, 1);
       expect(choices.map(({ action }) => action)).toEqual(
         expect.arrayContaining(['retry', 'promote-secondary', 'leave']),

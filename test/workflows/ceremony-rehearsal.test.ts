@@ -19,7 +19,6 @@ import { expectFewEvents } from '../support/matrix';
 import { replayRun } from '../support/replay';
 import { openScenario } from '../support/scenario';
 import type { Scenario, TestRun } from '../support/scenario';
-import { temporalServer } from '../support/temporal-server';
 
 jest.setTimeout(240_000);
 
@@ -154,26 +153,10 @@ describe('ceremonyRehearsal', () => {
     expect(await readdir(join(scenario.directory, 'keys'))).toEqual(['key-home']);
   });
 
-  /** Resets to the workflow task that scheduled an activity, and gives the run that goes on. */
-  async function reset(run: TestRun, activity: string): Promise<TestRun> {
-    const { runId } = await run.handle.describe();
-    const scheduled = (await run.handle.fetchHistory()).events?.find(
-      ({ activityTaskScheduledEventAttributes: attributes }) => attributes?.activityType?.name === activity,
-    );
-    await scenario.client.workflowService.resetWorkflowExecution({
-      namespace: temporalServer().namespace,
-      workflowExecution: { workflowId: id(), runId },
-      workflowTaskFinishEventId: scheduled?.activityTaskScheduledEventAttributes?.workflowTaskCompletedEventId,
-      requestId: runId,
-      reason: 'a test',
-    });
-    return scenario.attach(id());
-  }
-
   it('parked, retry: after a reset, it invites anew', async () => {
     const first = await start({ holders: ['ada'] });
     await invitationOf(first);
-    const run = await reset(first, 'createRehearsal');
+    const run = await first.reset('createRehearsal');
     expect(await run.waitsFor('decision')).toMatchObject({ code: 'RUN_WAS_RESET', step: 'Invite to the rehearsal' });
     await run.decide('retry');
     await answer(run, 'ada');
@@ -184,7 +167,7 @@ describe('ceremonyRehearsal', () => {
     const first = await start({ holders: ['ada'] });
     await answer(first, 'ada');
     await first.report();
-    const run = await reset(first, 'destroyCeremonyKeys');
+    const run = await first.reset('destroyCeremonyKeys');
     await run.decide('skip', 'Destroy the ceremony keys');
     const report = await run.report();
     expect([report.outcome, report.result]).toEqual(['completed', expect.objectContaining({ answered: 1 })]);

@@ -2,7 +2,7 @@
  * Who may abort, pause and take over a run: people of the inventory who may decide, with documents of theirs. Inside the
  * outage none of it stops what brings service back.
  */
-import { at, CHANGING, parksInTime, refusePromotion, signalled, underWay } from '../support/faults';
+import { CHANGING, hold, parksInTime, refusePromotion, underWay } from '../support/faults';
 import { expectServesAlone, FAILOVER_LIMITS, takeOverBy } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { reportOf } from '../support/reports';
@@ -25,23 +25,13 @@ async function duringDemotion(
   send: (run: TestRun) => Promise<unknown>,
   input: Readonly<Record<string, unknown>> = {},
 ): Promise<TestRun> {
-  const demoting = signalled();
-  const heard = signalled();
-  at(scenario, 'after', 'east', CHANGING.demote, () => {
-    demoting.resolve();
-    return heard.promise;
-  });
+  const { reached, letGo } = hold(scenario, 'after', 'east', CHANGING.demote);
   const run = await underWay(scenario, input);
-  await demoting.promise;
+  await reached;
   await send(run);
-  heard.resolve();
+  letGo();
   return run;
 }
-
-const receiptOf = (run: TestRun, signal: string, nth = 1) =>
-  run.until(`the receipt of ${signal}`, ({ receipts }) =>
-    receipts.find((each) => each.signal === signal && each.arrival === nth),
-  );
 
 describe('orders to a run', () => {
   runLanes(world);
@@ -55,7 +45,7 @@ describe('orders to a run', () => {
     const run = await duringDemotion(scenario, async (demoting) => {
       for (const [signal, content] of Object.entries(unsigned)) {
         await demoting.handle.signal(signal, content);
-        expect(await receiptOf(demoting, signal)).toMatchObject({ verdict: 'refused' });
+        expect(await demoting.receiptOf(signal)).toMatchObject({ verdict: 'refused' });
       }
     });
     expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
@@ -67,15 +57,15 @@ describe('orders to a run', () => {
       const run = await scenario.start({ to: 'east', go: 'auto' });
       await run.waitsFor('approval');
       await run.handle.signal('pause', { by: 'nobody', reason: 'an attack' });
-      await receiptOf(run, 'pause');
+      await run.receiptOf('pause');
       const pause = await run.controlDocument('pause');
       await run.handle.signal('pause', pause);
-      await receiptOf(run, 'pause', 2);
+      await run.receiptOf('pause', 2);
       await run.people({ go: false });
       await run.waitsFor('resume');
       await run.control('resume');
       await run.handle.signal('pause', pause);
-      expect(await receiptOf(run, 'pause', 3)).toMatchObject({ verdict: 'refused', code: 'repeated' });
+      expect(await run.receiptOf('pause', 3)).toMatchObject({ verdict: 'refused', code: 'repeated' });
       expect(await run.report()).toMatchObject({ outcome: 'completed' });
       // What was noted of the names is of those who signed.
       expect((await reportOf(run)).controls.map(({ control, by }) => `${control} ${by.name} ${by.how}`)).toEqual([
@@ -95,7 +85,7 @@ describe('orders to a run', () => {
       const send = async (demoting: TestRun) => {
         await order(demoting, 'grace');
         const text = expect.stringContaining('1 more approval') as string;
-        expect(await receiptOf(demoting, 'takeOver')).toMatchObject({ verdict: 'accepted', text });
+        expect(await demoting.receiptOf('takeOver')).toMatchObject({ verdict: 'accepted', text });
       };
       const run = await duringDemotion(scenario, send, { onStuck: 'park' });
       await parksInTime(run, 'Promote west');

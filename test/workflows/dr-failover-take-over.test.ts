@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { RunbookName } from '../../src/contracts/names';
-import { at, CHANGING, parksInTime, refusePromotion, signalled, underWay } from '../support/faults';
+import { at, CHANGING, hold, parksInTime, refusePromotion, underWay } from '../support/faults';
 import { bringBack, expectServesAlone, expectTakenOver, FAILOVER_LIMITS, takeOverBy } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { replayRun } from '../support/replay';
@@ -93,7 +93,7 @@ describe('a failover that takes the lock over', () => {
       const paused = await scenario.start({ go: 'auto' });
       await paused.shares();
       await paused.control('pause', { reason: 'look first' });
-      await paused.until('the pause is noted', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));
+      await paused.receiptOf('pause');
       await paused.approve('plan');
       await paused.waitsFor('resume');
       await expectTakenOver(scenario, paused, 'drSwitchover');
@@ -128,18 +128,13 @@ describe('a failover that takes the lock over', () => {
 
     it('is not needed any more where a cluster was being promoted and is then seen to serve: the run goes on', async (scenario) => {
       await bringBack(scenario, 'east', 'west');
-      const promoting = signalled();
-      const heard = signalled();
-      at(scenario, 'after', 'east', CHANGING.promote, () => {
-        promoting.resolve();
-        return heard.promise;
-      });
+      const { reached, letGo } = hold(scenario, 'after', 'east', CHANGING.promote);
       const run = await underWay(scenario, { to: 'east' });
-      await promoting.promise;
+      await reached;
       const input = { deployment: scenario.name, reason: 'no primary for a minute' };
       await run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run) });
-      await run.until('the receipt', ({ receipts }) => receipts.some(({ signal }) => signal === 'takeOver'));
-      heard.resolve();
+      await run.receiptOf('takeOver');
+      letGo();
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
@@ -165,8 +160,7 @@ describe('a failover that takes the lock over', () => {
       });
       expect(refused.message).not.toContain('touched');
       await scenario.service.cluster('west').restart();
-      await run.decide('retry');
-      await run.approve('promote');
+      await run.do('retry', 'approve promote');
       const report = await run.report();
 
       const result = { from: 'east', to: 'west' };

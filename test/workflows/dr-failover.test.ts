@@ -1,17 +1,15 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { actions, at, CHANGING, expectFollows, loseAnswers, refuse, signalled, statuses } from '../support/faults';
 import { bringBack, expectServesAlone, FAILOVER_LIMITS, failoverPeople, startFailover } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
-import { clusters, pair, Scenario, temporaryDirectory } from '../support/scenario';
+import { FILTER, pair, replicating, Scenario, temporaryDirectory } from '../support/scenario';
 
 const NAME = 'drFailover';
 const snapshotFile = join(temporaryDirectory('failover'), 'snapshot');
-const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const hook = (...command: readonly string[]) => ({ command, timeout: '60s' });
 
 const plain = new Lane(() => Scenario.start({ topology: pair(3), limits: FAILOVER_LIMITS }));
@@ -32,15 +30,7 @@ const waits = new Lane(() =>
 const several = new Lane(() =>
   Scenario.start({
     limits: FAILOVER_LIMITS,
-    topology: {
-      mounts: ['kv/', 'secret/', 'us-customers/'],
-      clusters: clusters('east', 'west', 'north', 'europe', 'europe-dr'),
-      performance: { primary: 'east', secondaries: [{ name: 'europe', filter: FILTER }] },
-      dr: [
-        { primary: 'east', secondaries: ['west', 'north'] },
-        { primary: 'europe', secondaries: ['europe-dr'] },
-      ],
-    },
+    ...replicating({ main: ['east', 'west', 'north'], eu: ['europe', 'europe-dr'] }, { europe: FILTER }),
     // North stands first, so that order alone would choose it.
     drSets: { main: ['north', 'east', 'west'], eu: ['europe', 'europe-dr'] },
     deployment: { hooks: { fence: hook('/bin/true') } },
@@ -133,8 +123,7 @@ describe('an unplanned DR failover', () => {
       // West hears of a write that it never gets.
       service.cluster('west').holdStream('dr', true);
       service.cluster('east').write('secret/late', { at: service.now() });
-      await delay(3 * service.timing.heartbeatMs);
-      service.advance();
+      service.advanceClock(3 * service.timing.heartbeatMs);
       await service.cluster('east').kill();
       const run = await startFailover(scenario, { fencing: 'attested' });
       await failoverPeople(run);
@@ -194,8 +183,7 @@ describe('an unplanned DR failover', () => {
       return token;
     };
     const gone = async ({ service }: Scenario, cluster: string) => {
-      await delay(2 * service.timing.heartbeatMs);
-      service.advance();
+      service.advanceClock(2 * service.timing.heartbeatMs);
       await service.cluster(cluster).kill();
     };
 
@@ -275,7 +263,7 @@ describe('an unplanned DR failover', () => {
       await expectServesAlone(scenario, 'east');
       await east.kill();
       // The silence must last again before anything is promoted.
-      await delay(2_500);
+      scenario.service.advanceClock(2_500);
       await run.do('retry');
       await run.parks('Lead the clients to the new primary');
       await expectServesAlone(scenario, 'west');
@@ -296,8 +284,7 @@ describe('an unplanned DR failover', () => {
       await (await scenario.run('walSampler', { samples: 1 }, sampler)).handle.result();
       service.cluster('north').holdStream('dr', true);
       service.cluster('east').write('secret/latest', { at: service.now() });
-      await delay(100);
-      service.advance();
+      service.advanceClock(100);
       expect(service.cluster('west').read('secret/latest')).toBeDefined();
       await service.cluster('east').kill();
       service.cluster('north').holdStream('dr', false);

@@ -3,10 +3,9 @@ import type { Report } from '../../src/contracts/report';
 import { at, expectFollows, loseAnswers, refuse, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
-import { clusters, Scenario } from '../support/scenario';
+import { clusters, FILTER, replicating, Scenario } from '../support/scenario';
 import type { Deed } from '../support/scenario';
 
-const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const of = (kind: string, path: string) => `POST /v1/sys/replication/${kind}/${path}`;
 const [REVOKE, DISABLE, FORGET] = [
   'primary/revoke-secondary',
@@ -17,45 +16,22 @@ const [REVOKE, DISABLE, FORGET] = [
 const FORGOTTEN = { mode: 'secondary', connectedTo: undefined, secondaryId: '' };
 
 /** East with three DR secondaries. */
-const disaster = new Lane(() =>
-  Scenario.start({
-    topology: {
-      clusters: clusters('east', 'west', 'north', 'south'),
-      dr: [{ primary: 'east', secondaries: ['west', 'north', 'south'] }],
-    },
-  }),
-);
+const disaster = new Lane(() => Scenario.start(replicating({ main: ['east', 'west', 'north', 'south'] })));
 
 /** East is performance primary of europe, which has a filter and a DR secondary of its own, and of asia. */
 const performance = new Lane(() =>
-  Scenario.start({
-    topology: {
-      mounts: ['kv/', 'secret/', 'us-customers/'],
-      clusters: clusters('east', 'europe', 'europe-dr', 'asia'),
-      performance: { primary: 'east', secondaries: [{ name: 'europe', filter: FILTER }, { name: 'asia' }] },
-      dr: [{ primary: 'europe', secondaries: ['europe-dr'] }],
-    },
-    drSets: { main: ['east'], eu: ['europe', 'europe-dr'], ap: ['asia'] },
-  }),
+  Scenario.start(replicating({ main: ['east'], eu: ['europe', 'europe-dr'], ap: ['asia'] }, { europe: FILTER })),
 );
 
 /**
  * East is DR primary of west and performance primary of europe; europe is performance secondary and DR primary of
  * europe-dr at once.
  */
-const both = new Lane(() =>
-  Scenario.start({
-    topology: {
-      clusters: [...clusters('east', 'west', 'europe-dr'), { name: 'europe', nodes: 3 }],
-      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
-      dr: [
-        { primary: 'east', secondaries: ['west'] },
-        { primary: 'europe', secondaries: ['europe-dr'] },
-      ],
-    },
-    drSets: { main: ['east', 'west'], eu: ['europe', 'europe-dr'] },
-  }),
-);
+const both = new Lane(() => {
+  const { drSets, topology } = replicating({ main: ['east', 'west'], eu: ['europe', 'europe-dr'] });
+  const nodes = [...clusters('east', 'west', 'europe-dr'), { name: 'europe', nodes: 3 }];
+  return Scenario.start({ drSets, topology: { ...topology, clusters: nodes } });
+});
 
 const warnings = ({ plan }: Report) => plan?.content.warnings.join('\n') ?? '';
 

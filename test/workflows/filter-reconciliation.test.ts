@@ -2,7 +2,7 @@ import type { Report } from '../../src/contracts/report';
 import { loseAnswers, refuse, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
-import { clusters, Scenario } from '../support/scenario';
+import { FILTER, replicating, Scenario } from '../support/scenario';
 import type { Deed } from '../support/scenario';
 
 const NAME = 'filterReconciliation';
@@ -11,21 +11,12 @@ const allow = (...paths: string[]) => ({ mode: 'allow' as const, paths });
 const BASE = '/v1/sys/replication/performance';
 
 /** East is performance primary of europe, whose filter keeps American customers away, and of asia, which gets everything. */
-const world = new Lane(() =>
-  Scenario.start({
-    topology: {
-      mounts: ['kv/', 'secret/', 'us-customers/', 'eu-customers/'],
-      clusters: clusters('east', 'europe', 'asia'),
-      performance: {
-        primary: 'east',
-        secondaries: [{ name: 'europe', filter: deny('us-customers/') }, { name: 'asia' }],
-      },
-      dr: [],
-    },
-    drSets: { main: ['east'], eu: ['europe'], ap: ['asia'] },
-    deployment: { pathsFilters: { europe: deny('us-customers'), asia: allow('kv/', 'eu-customers/') } },
-  }),
-);
+const world = new Lane(() => {
+  const { drSets, topology } = replicating({ main: ['east'], eu: ['europe'], ap: ['asia'] }, { europe: FILTER });
+  const pathsFilters = { europe: deny('us-customers'), asia: allow('kv/', 'eu-customers/') };
+  const mounts = ['kv/', 'secret/', 'us-customers/', 'eu-customers/'];
+  return Scenario.start({ drSets, topology: { ...topology, mounts }, deployment: { pathsFilters } });
+});
 
 const reconcile = (scenario: Scenario, input: object, ...deeds: readonly Deed[]) =>
   scenario.begin(NAME, input, ...deeds);

@@ -78,7 +78,7 @@ describe('before anything is touched', () => {
         code: 'INVALID_INPUT',
         message: expect.stringContaining('could not be read') as string,
       });
-      const later = { events: (await run.handle.fetchHistory()).events?.slice(1) ?? [] };
+      const later = { events: (await run.events()).slice(1) };
       expect(historyText(later)).not.toContain(UNREADABLE_CONTENT);
       expect(scenario.logLines.join('\n')).not.toContain(UNREADABLE_CONTENT);
     });

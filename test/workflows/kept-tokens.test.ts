@@ -98,8 +98,7 @@ describe('a token that the record keeps', () => {
     const { planText } = await run.until('a plan', (status) => status.planText !== undefined && status);
     expect(planText).toContain(recipient.privateKey.getFingerprint());
     expect(statuses(scenario, 'east', CHANGING.startAttempt).length).toBe(0);
-    await run.approve('ceremony');
-    await run.shares();
+    await run.do('approve ceremony', 'shares');
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'completed', findings: [], parkings: [] });
     const token = await decrypted(recipient, report);

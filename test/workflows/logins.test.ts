@@ -6,7 +6,7 @@ import { FAILOVER_LIMITS, failoverPeople, startFailover } from '../support/failo
 import { Lane, runLanes } from '../support/lane';
 import { printedRules, writePrintedPolicy } from '../support/least-privilege';
 import { scenarioWithLogin } from '../support/logins';
-import { clusters, Scenario, temporaryDirectory } from '../support/scenario';
+import { FILTER, replicating, Scenario, temporaryDirectory } from '../support/scenario';
 
 const directory = temporaryDirectory('approle');
 const batchFile = join(directory, 'batch-token');
@@ -19,20 +19,11 @@ const byLogin = new Lane(async () => {
 });
 const stored = new Lane(() => Scenario.start({ rights: { ttlMs: HOUR } }));
 const printed = new Lane(async () => {
+  const { drSets, topology } = replicating({ main: ['east', 'west'], eu: ['europe'] }, { europe: FILTER });
   const scenario = await Scenario.start({
-    topology: {
-      mounts: ['kv/', 'secret/'],
-      // The harder way: the performance secondary has to be re-pointed, with its filter.
-      readings: { performanceSecondariesFollow: false },
-      clusters: clusters('east', 'west', 'europe'),
-      performance: {
-        primary: 'east',
-        secondaries: [{ name: 'europe', filter: { mode: 'deny', paths: ['secret/'] } }],
-      },
-      dr: [{ primary: 'east', secondaries: ['west'] }],
-    },
-    drSets: { main: ['east', 'west'], eu: ['europe'] },
-    cluster: () => ({ batchToken: { file: batchFile } }),
+    // The harder way: the performance secondary has to be re-pointed, with its filter.
+    topology: { ...topology, readings: { performanceSecondariesFollow: false } },
+    ...{ drSets, cluster: () => ({ batchToken: { file: batchFile } }) },
   });
   const { service, inventory, name } = scenario;
   const east = service.cluster('east');

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
-import { CHANGING, signalled, statuses } from '../support/faults';
+import { at, CHANGING, hold, statuses } from '../support/faults';
 import { expectFewEvents } from '../support/matrix';
 import { openScenario } from '../support/scenario';
 import type { Scenario, TestRun } from '../support/scenario';
@@ -27,18 +27,12 @@ describe('operationTokenDisposal', () => {
   /** What the record holds of something else than a token of this test. */
   const note = (more: Readonly<Record<string, unknown>>) =>
     new TokenLedger(scenario.recordsOfAWorker()).write({
-      version: 1,
-      id: randomUUID(),
-      deployment: scenario.name,
-      cluster: 'west',
-      clusterId: scenario.service.cluster('west').clusterId,
-      ns: temporalServer().namespace,
-      wid: 'ceremony:gone',
-      rid: randomUUID(),
-      state: 'alive',
-      at: new Date().toISOString(),
+      ...{ version: 1, id: randomUUID(), state: 'alive', at: new Date().toISOString() },
+      ...{ deployment: scenario.name, cluster: 'west', clusterId: scenario.service.cluster('west').clusterId },
+      ...{ ns: temporalServer().namespace, wid: 'ceremony:gone', rid: randomUUID() },
       ...more,
     });
+
   it('no fault: tokens that stand-alone ceremonies left', async () => {
     const ceremony = await scenario.tokenCeremony();
     await ceremony.shares();
@@ -49,10 +43,7 @@ describe('operationTokenDisposal', () => {
     const report = await run.report();
 
     expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], findings: [], result: { deleted: 2 } });
-    expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([
-      ['west', 'deleted'],
-      ['west', 'deleted'],
-    ]);
+    expect(report.tokens.map(({ cluster, state }) => `${cluster} ${state}`)).toEqual(['west deleted', 'west deleted']);
     expect(living()).toBe(0);
     await expectFewEvents('operationTokenDisposal', run);
 
@@ -63,10 +54,7 @@ describe('operationTokenDisposal', () => {
   /** Its token is dead, and the record has not heard of it. */
   const parkedInDeletion = async () => {
     await leaveToken();
-    scenario.service.faults.add({
-      ...{ cluster: 'west', endpoint: CHANGING.deleteToken, when: 'after' },
-      action: () => scenario.breakRecord(),
-    });
+    at(scenario, 'after', 'west', CHANGING.deleteToken, () => scenario.breakRecord());
     const run = await start();
     expect(await run.waitsFor('decision')).toMatchObject({ step: DELETE_STEP, code: 'PRECONDITION_FAILED' });
     return run;
@@ -89,30 +77,25 @@ describe('operationTokenDisposal', () => {
     expect(report.leftToDo).toHaveLength(2);
   });
 
-  it('taken over at: a parked deletion', async () => {
+  it('taken over at a parked deletion', async () => {
     await expectTakenOver(scenario, await parkedInDeletion(), 'operationTokenDisposal');
     await scenario.mendRecord();
   });
 
-  it('abort at: a deletion', async () => {
+  it('abort at a deletion', async () => {
     await leaveToken();
-    const over = signalled();
-    const call = { cluster: 'west', endpoint: CHANGING.deleteToken };
-    const slow = scenario.service.faults.add({ ...call, action: () => over.promise });
-    scenario.service.faults.add({ ...call, action: 'reset' });
+    const { reached, letGo } = hold(scenario, 'before', 'west', CHANGING.deleteToken);
+    scenario.service.faults.add({ cluster: 'west', endpoint: CHANGING.deleteToken, action: 'reset' });
     const run = await start();
-    await run.until('the call', () => slow.hits > 0);
+    await reached;
     await run.control('abort', { reason: 'not now' });
     expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    over.resolve();
+    letGo();
   });
 
   it('orphans are alarms, and tokens of open runs are left alone', async () => {
-    const sampler = await scenario.startRunbook(
-      'walSampler',
-      { deployment: scenario.name, samples: 200, everySeconds: 10 },
-      `walSampler:${scenario.name}:open`,
-    );
+    const samples = { samples: 200, everySeconds: 10 };
+    const sampler = await scenario.run('walSampler', samples, `walSampler:${scenario.name}:open`);
     const { runId: rid } = await sampler.handle.describe();
     await note({ state: 'orphan' });
     await note({ wid: sampler.handle.workflowId, rid, sealed: 'a.b.c.d.e' });

@@ -4,7 +4,7 @@ import type { RunStatus } from '../../src/contracts/run-status';
 import { headlineOf } from '../../src/report/headlines';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { actions, at, CHANGING, drPrimaries, expectFollows, expectServiceOn, parksInTime } from '../support/faults';
-import { refuse, refusePromotion, signalled, statuses, underWay, writeRightBeforeDemotion } from '../support/faults';
+import { hold, refuse, refusePromotion, statuses, underWay, writeRightBeforeDemotion } from '../support/faults';
 import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { reportOf } from '../support/reports';
@@ -104,7 +104,7 @@ describe('faults in the outage', () => {
       await run.people({ go: false });
       await run.until('they are stopped', ({ steps }) => steps.some(({ name }) => name === 'Quiesce the clients'));
       await run.control('pause', { reason: 'look first' });
-      await run.until('the pause is noted', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));
+      await run.receiptOf('pause');
       rmSync(notYet);
       const held = await run.until('it ended, or is held', ({ phase, waiting }) => {
         const resume = waiting.filter((each) => each.for === 'resume');
@@ -258,21 +258,16 @@ describe('faults in the outage', () => {
     });
 
     it('an abort or a cancel request is noted there: it counts once a cluster serves', async (scenario) => {
-      const demoting = signalled();
-      const heard = signalled();
-      at(scenario, 'after', 'east', CHANGING.demote, () => {
-        demoting.resolve();
-        return heard.promise;
-      });
+      const { reached, letGo } = hold(scenario, 'after', 'east', CHANGING.demote);
       const run = await underWay(scenario);
-      await demoting.promise;
+      await reached;
       const noted = (count: number) => (status: RunStatus) =>
         status.findings.filter(({ code }) => code === 'stop-noted').length === count;
       await run.control('abort');
       await run.until('the abort', noted(1));
       await run.handle.cancel();
       await run.until('both', noted(2));
-      heard.resolve();
+      letGo();
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'aborted', parkings: [], outage: { endedBy: 'service-ready' } });

@@ -1,12 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { until } from '../support/by-hand';
-import { actions, expectFollows, loseAnswers, refuse, refusePromotion } from '../support/faults';
+import { actions, expectFiltered, expectFollows, loseAnswers, refuse, refusePromotion } from '../support/faults';
 import { statuses, writeRightBeforeDemotion } from '../support/faults';
 import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
-import { clusters, Scenario } from '../support/scenario';
+import { FILTER, replicating, Scenario } from '../support/scenario';
 
 const NAME = 'performancePromotion';
 const BASE = '/v1/sys/replication/performance';
@@ -15,27 +13,17 @@ const PROMOTE = `POST ${BASE}/secondary/promote`;
 const TOKEN = `POST ${BASE}/primary/secondary-token`;
 const REVOKE = `POST ${BASE}/primary/revoke-secondary`;
 const UPDATE = `POST ${BASE}/secondary/update-primary`;
-const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 
 /**
  * East is DR primary of west and performance primary of europe, which is DR primary of europe-dr at the same time, and of
  * asia, which must not see some of it.
  */
 function payments(deployment: Readonly<Record<string, unknown>>): Promise<Scenario> {
+  const sets = { main: ['east', 'west'], eu: ['europe', 'europe-dr'], asia: ['asia'] };
+  const { drSets, topology } = replicating(sets, { asia: FILTER });
   return Scenario.start({
-    limits: { primaryGone: '1s' },
-    deployment,
-    topology: {
-      readings: { leaderChangeChance: 0 },
-      mounts: ['kv/', 'secret/', 'us-customers/'],
-      clusters: clusters('east', 'west', 'europe', 'europe-dr', 'asia'),
-      performance: { primary: 'east', secondaries: [{ name: 'europe' }, { name: 'asia', filter: FILTER }] },
-      dr: [
-        { primary: 'east', secondaries: ['west'] },
-        { primary: 'europe', secondaries: ['europe-dr'] },
-      ],
-    },
-    drSets: { main: ['east', 'west'], eu: ['europe', 'europe-dr'], asia: ['asia'] },
+    ...{ limits: { primaryGone: '1s' }, deployment, drSets },
+    topology: { ...topology, readings: { leaderChangeChance: 0 } },
   });
 }
 
@@ -54,12 +42,7 @@ const primaries = ({ service }: Scenario) =>
 async function expectSet(scenario: Scenario, primary: string, followers: readonly string[]): Promise<void> {
   expect(primaries(scenario)).toEqual([primary]);
   for (const each of followers) expectFollows(scenario, each, primary, 'performance');
-  const stamp = `${primary} ${scenario.service.now()}`;
-  scenario.service.cluster(primary).write('us-customers/smith', { stamp });
-  scenario.service.cluster(primary).write('secret/for-all', { stamp });
-  for (const each of followers)
-    await until(each, () => scenario.service.cluster(each).read('secret/for-all')?.['stamp'] === stamp);
-  expect(scenario.service.cluster('asia').read('us-customers/smith')).toBeUndefined();
+  await expectFiltered(scenario, primary, ['asia'], followers);
 }
 
 describe('a performance secondary that becomes the performance primary', () => {
@@ -174,8 +157,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       // It heard of a write that never came, so that it refuses to be promoted.
       scenario.service.cluster('europe').holdStream('performance', true);
       scenario.service.cluster('east').write('secret/late', { value: 'late' });
-      await delay(300);
-      scenario.state('europe');
+      scenario.service.advanceClock(300);
       await scenario.service.cluster('east').kill();
       scenario.service.advanceClock(3_000);
       const said = await scenario.refusal(NAME, lost);

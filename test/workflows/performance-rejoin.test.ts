@@ -2,7 +2,7 @@ import { post, until } from '../support/by-hand';
 import { expectFollows, loseAnswers, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
-import { clusters, Scenario } from '../support/scenario';
+import { replicating, Scenario } from '../support/scenario';
 
 const NAME = 'performanceRejoin';
 const BASE = '/v1/sys/replication/performance';
@@ -12,19 +12,14 @@ const UPDATE = `POST ${BASE}/secondary/update-primary`;
 const FILTER = { mode: 'deny' as const, paths: ['eu-customers/'] };
 
 /** East is performance primary of europe and asia, and DR primary of west; as a secondary it must not see everything. */
-const world = new Lane(() =>
-  Scenario.start({
-    topology: {
-      readings: { leaderChangeChance: 0 },
-      mounts: ['kv/', 'secret/', 'eu-customers/'],
-      clusters: clusters('east', 'west', 'europe', 'asia'),
-      performance: { primary: 'east', secondaries: [{ name: 'europe' }, { name: 'asia' }] },
-      dr: [{ primary: 'east', secondaries: ['west'] }],
-    },
-    drSets: { main: ['east', 'west'], eu: ['europe'], ap: ['asia'] },
-    deployment: { pathsFilters: { east: FILTER } },
-  }),
-);
+const world = new Lane(() => {
+  const { drSets, topology } = replicating({ main: ['east', 'west'], eu: ['europe'], ap: ['asia'] });
+  const mounts = ['kv/', 'secret/', ...FILTER.paths];
+  return Scenario.start({
+    ...{ drSets, deployment: { pathsFilters: { east: FILTER } } },
+    topology: { ...topology, mounts, readings: { leaderChangeChance: 0 } },
+  });
+});
 
 const role = (scenario: Scenario, cluster: string) => scenario.state(cluster).performance;
 const demoted = (scenario: Scenario, cluster: string) => scenario.begin(NAME, { cluster }, 'approve promote');

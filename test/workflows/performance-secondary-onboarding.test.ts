@@ -4,7 +4,7 @@ import { post, unsealAll, until } from '../support/by-hand';
 import { expectFollows, loseAnswers, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
-import { clusters, Scenario } from '../support/scenario';
+import { clusters, FILTER, Scenario } from '../support/scenario';
 import type { Deed } from '../support/scenario';
 
 const NAME = 'performanceSecondaryOnboarding';
@@ -12,7 +12,6 @@ const PERFORMANCE = '/v1/sys/replication/performance';
 const ENABLE_PRIMARY = `POST ${PERFORMANCE}/primary/enable`;
 const SECONDARY_TOKEN = `POST ${PERFORMANCE}/primary/secondary-token`;
 const ENABLE = `POST ${PERFORMANCE}/secondary/enable`;
-const DENY = { mode: 'deny' as const, paths: ['us-customers/'] };
 const mounts = ['kv/', 'secret/', 'us-customers/'];
 
 /** East is DR primary of west; the continents may be wiped, and the inventory says what europe may see. */
@@ -25,7 +24,7 @@ const continents = (more: object = {}) =>
       ...more,
     },
     drSets: { main: ['east', 'west'], europe: ['europe'], asia: ['asia'], oceania: ['oceania'] },
-    deployment: { pathsFilters: { europe: DENY } },
+    deployment: { pathsFilters: { europe: FILTER } },
   });
 const performance = { primary: 'east', secondaries: [] };
 const joining = new Lane(() => continents());
@@ -73,7 +72,7 @@ describe('a new performance secondary', () => {
       const { secondary_public_key: publicKey } = (JSON.parse(made) as { data: { secondary_public_key: string } }).data;
       const said = { primary: 'east', outside: { id, publicKey } };
       expect(await scenario.refusal(NAME, said)).toContain('what it may see is said');
-      const run = await scenario.begin(NAME, { ...said, filter: DENY }, 'approve wipe');
+      const run = await scenario.begin(NAME, { ...said, filter: FILTER }, 'approve wipe');
       const { instructions } = await run.waitsFor('action');
       const token = /anybody else: (\S+)$/.exec(instructions[0] ?? '')?.[1] ?? '';
       await post(scenario, 'oceania', 'performance/secondary/enable', { token });
@@ -152,7 +151,7 @@ describe('a new performance secondary', () => {
       expect(await refusal('oceania')).toContain('pathsFilters: {oceania: none}');
       const standing = `cluster/filter/${scenario.service.cluster('oceania').clusterId}`;
       const { storage } = scenario.service.cluster('east');
-      storage.write(standing, { type: 'filter', filter: DENY }, scenario.service.now());
+      storage.write(standing, { type: 'filter', filter: FILTER }, scenario.service.now());
       const wider = 'no wider than the filter that stands';
       expect(await refusal('oceania', { filter: 'none' })).toContain(wider);
       storage.write(standing, null, scenario.service.now());
@@ -174,7 +173,7 @@ describe('a new performance secondary', () => {
       const lost = { east: [filterPath, SECONDARY_TOKEN, revoke], asia: [publicKey, ENABLE] };
       const expectLost = loseAnswers(scenario, lost);
       const skip = 'skip Look whether asia takes a credential again';
-      const report = await (await onboard(scenario, 'asia', { filter: DENY }, 'approve wipe', skip)).report();
+      const report = await (await onboard(scenario, 'asia', { filter: FILTER }, 'approve wipe', skip)).report();
       expectLost();
       expect(report.outcome).toBe('completed');
       expectJoined(scenario, 'asia');

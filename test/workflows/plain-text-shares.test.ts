@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
-import type { Receipt } from '../../src/contracts/run-facts';
 import { findCanaries, historyText } from '../support/secret-search';
 import { WebhookServer } from '../support/notification-servers';
 import { approvalOf, decisionOf } from '../support/people';
@@ -18,21 +17,6 @@ function plain(where: string): string {
   const made = createHash('shake256', { outputLength: 33 }).update(where).digest('hex');
   shares.set(where, made);
   return made;
-}
-
-/** All that a run left behind but the events that brought it something: other events, logs, files, what people were told. */
-async function leftBehind(scenario: Scenario, runs: readonly TestRun[], told: readonly unknown[]): Promise<string[]> {
-  const others = await Promise.all(
-    runs.map(async ({ handle }) => {
-      const { events } = await handle.fetchHistory();
-      return historyText({ events: events?.filter((event) => !event.workflowExecutionSignaledEventAttributes) });
-    }),
-  );
-  const entries = await readdir(scenario.directory, { recursive: true, withFileTypes: true });
-  const files = await Promise.all(
-    entries.filter((entry) => entry.isFile()).map((entry) => readFile(join(entry.parentPath, entry.name), 'utf8')),
-  );
-  return [...others, ...files, scenario.logLines.join('\n'), ...told.map((each) => JSON.stringify(each))];
 }
 
 function found(texts: readonly string[]): string[] {
@@ -59,17 +43,8 @@ describe('a key share in plain text, in what is no share', () => {
     await Promise.all([scenario.stop(), hook.stop()]);
   });
 
-  const refusal = (signal: Receipt['signal']): Promise<Receipt> =>
-    run.until(`receipt of ${signal}`, (status) => {
-      told[0] = status;
-      return status.receipts.find((each) => each.signal === signal);
-    });
-  const identity = () => ({
-    ns: temporalServer().namespace,
-    wid: scenario.workflowId,
-    rid: runId,
-  });
   let runId = '';
+  const identity = () => ({ ns: temporalServer().namespace, wid: scenario.workflowId, rid: runId });
 
   it.each([
     [
@@ -81,14 +56,10 @@ describe('a key share in plain text, in what is no share', () => {
     ],
     [
       'decide',
-      (share: string) =>
-        decisionOf(scenario.person('grace'), {
-          ...identity(),
-          step: 'any',
-          parkingNo: 1,
-          action: 'retry',
-          reason: `go on: ${share}`,
-        }),
+      (share: string) => {
+        const parking = { step: 'any', parkingNo: 1, action: 'retry' } as const;
+        return decisionOf(scenario.person('grace'), { ...identity(), ...parking, reason: `go on: ${share}` });
+      },
     ],
     ['pause', (share: string) => ({ by: 'olga', reason: 'why', before: share })],
     ['resume', (share: string) => ({ by: share, reason: 'why' })],
@@ -97,30 +68,21 @@ describe('a key share in plain text, in what is no share', () => {
   ] as const)('%s: refused before anybody looks at it', async (signal, make) => {
     runId = (await run.status()).runId;
     await run.handle.signal(signal, await make(plain(signal)));
-    expect(await refusal(signal)).toMatchObject({ verdict: 'refused', code: 'plain-text-share' });
+    expect(await run.receiptOf(signal)).toMatchObject({ verdict: 'refused', code: 'plain-text-share' });
   });
 
   it('signals that no runbook knows: in what they bring, and as their name', async () => {
     await run.handle.signal('helo', { hello: 'world' });
     await run.handle.signal('shares', { holder: 'ada', key: plain('an unknown signal') });
     await run.handle.signal(plain('the name of a signal'));
-    const receipts = await run.until('three receipts', (status) => {
-      told[1] = status;
-      const those = status.receipts.filter(({ signal }) => signal === 'unknown');
-      return those.length === 3 && those;
-    });
-    expect(receipts.map(({ arrival, code }) => `${arrival} ${code}`).sort()).toEqual([
-      '1 unknown-signal',
-      '2 plain-text-share',
-      '3 plain-text-share',
-    ]);
+    const receipts = await Promise.all([1, 2, 3].map((arrival) => run.receiptOf('unknown', arrival)));
+    expect(receipts.map(({ code }) => code)).toEqual(['unknown-signal', 'plain-text-share', 'plain-text-share']);
+    told.push(await run.status());
   });
 
   it('digests, identifiers and fingerprints are no shares: the run goes on with them', async () => {
     await run.control('pause', { reason: `commit of 2026-11-21, ticket CHG0012345678, ${runId}` });
-    await run.until('paused', (status) =>
-      status.receipts.some((each) => each.signal === 'pause' && each.arrival === 2),
-    );
+    await run.receiptOf('pause', 2);
     await run.control('resume', { reason: 'seen' });
     await run.shares();
     const { planDigest } = await run.waitsFor('approval');
@@ -136,9 +98,8 @@ describe('a key share in plain text, in what is no share', () => {
   });
 
   it('each is a critical finding with namespace, workflow, run and event, and the advice in its order', async () => {
-    const { events } = await run.handle.fetchHistory();
-    const holds = (event: object) => findCanaries(historyText({ events: [event] }), shares).length > 0;
-    const ids = events?.filter(holds).map(({ eventId }) => Number(eventId)) ?? [];
+    const holds = (event: object) => found([historyText({ events: [event] })]).length > 0;
+    const ids = (await run.events()).filter(holds).map(({ eventId }) => Number(eventId));
     expect(ids).toHaveLength(8);
     const findings = report.findings.filter(({ code }) => code === 'plain-text-share');
     const place = `of workflow ${scenario.workflowId}, run ${runId}, namespace ${temporalServer().namespace}`;
@@ -163,22 +124,23 @@ describe('a key share in plain text, in what is no share', () => {
       expect(message).toContain(`event 1 (the input of drSwitchover) of workflow ${workflowId}`);
       expect(JSON.stringify(details)).toContain('rekey');
       told.push(message, details);
-      const { events } = await refused.handle.fetchHistory();
-      const later = events?.filter((event) => !event.workflowExecutionStartedEventAttributes);
-      expect(found([historyText({ events: later })])).toEqual([]);
+      expect(found([historyText({ events: (await refused.events()).slice(1) })])).toEqual([]);
       await replayRun(refused);
     }
   });
 
   it('no share stands anywhere else: other events, logs, reports, files, notifications, status', async () => {
     expect(shares.size).toBe(9);
-    const texts = await leftBehind(
-      scenario,
-      [scenario.attach(scenario.workflowId, runId)],
-      [...told, report, hook.posted],
+    // Of this run: those that were refused have the same Workflow ID.
+    const all = await scenario.attach(scenario.workflowId, runId).events();
+    const events = all.filter((event) => !event.workflowExecutionSignaledEventAttributes);
+    const entries = await readdir(scenario.directory, { recursive: true, withFileTypes: true });
+    const files = await Promise.all(
+      entries.filter((entry) => entry.isFile()).map((entry) => readFile(join(entry.parentPath, entry.name), 'utf8')),
     );
-    expect(texts.length).toBeGreaterThan(8);
-    expect(found(texts)).toEqual([]);
+    expect(files.length).toBeGreaterThan(4);
+    const people = [...told, report, hook.posted].map((each) => JSON.stringify(each));
+    expect(found([historyText({ events }), ...files, ...scenario.logLines, ...people])).toEqual([]);
     scenario.shows(JSON.stringify(told));
   });
 });

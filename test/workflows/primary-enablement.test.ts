@@ -1,9 +1,8 @@
 import type { Report } from '../../src/contracts/report';
 import { loseAnswers, refuse, statuses } from '../support/faults';
-import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
-import { clusters, Scenario } from '../support/scenario';
+import { clusters, replicating, Scenario } from '../support/scenario';
 import type { Deed } from '../support/scenario';
 
 const NAME = 'primaryEnablement';
@@ -19,16 +18,10 @@ const fresh = new Lane(() =>
 );
 
 /** East is DR primary of west and performance primary of europe, which has no DR secondary of its own yet. */
-const layered = new Lane(() =>
-  Scenario.start({
-    topology: {
-      clusters: clusters('east', 'west', 'europe', 'europe-dr'),
-      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
-      dr: [{ primary: 'east', secondaries: ['west'] }],
-    },
-    drSets: { main: ['east', 'west'], eu: ['europe', 'europe-dr'] },
-  }),
-);
+const layered = new Lane(() => {
+  const { drSets, topology } = replicating({ main: ['east', 'west'], eu: ['europe', 'europe-dr'] });
+  return Scenario.start({ drSets, topology: { ...topology, dr: [{ primary: 'east', secondaries: ['west'] }] } });
+});
 
 const enable = (scenario: Scenario, kind: string, cluster: string, ...deeds: readonly Deed[]) =>
   scenario.begin(NAME, { kind, cluster }, ...deeds);
@@ -109,14 +102,6 @@ describe('enabling a primary', () => {
       }
       // Nor does a performance secondary become a second performance primary.
       expect(await refusal(scenario, 'performance', 'europe')).toContain('needed disabled or primary');
-    });
-
-    it('taken over at a parked enabling: nothing is enabled', async (scenario) => {
-      refuse(scenario, 'europe', ENABLE('dr'));
-      const run = await enable(scenario, 'dr', 'europe', 'approve plan');
-      await run.parks('Enable europe as DR primary');
-      await expectTakenOver(scenario, run, NAME);
-      expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
     });
 
     it('parked, retry: a performance secondary becomes DR primary of its own DR secondary; parked, skip: the write that shows that it serves', async (scenario) => {

@@ -1,40 +1,28 @@
 /** A root token reaches its recipient and nobody else: shares of separate holders, behind a gate, lost answers found out. */
 import * as openpgp from 'openpgp';
-import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { loseAnswer, statuses } from '../support/faults';
+import { callNode } from '../support/by-hand';
+import { at, loseAnswers, refuse, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
 import type { Recipient } from '../support/recipient';
 import { decrypted, newRecipient } from '../support/recipient';
 import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import type { Deed } from '../support/scenario';
 
+const NAME = 'rootTokenCeremony';
 const ATTEMPT = 'POST /v1/sys/generate-root/attempt';
 const CANCEL = 'DELETE /v1/sys/generate-root/attempt';
 const UPDATE = 'POST /v1/sys/generate-root/update';
-const LOCK = ceremonyWorkflowId('east');
 
 const lane = new Lane(() => Scenario.start());
 let recipient: Recipient;
 const told: string[] = [];
 
-const input = (scenario: Scenario, more: Readonly<Record<string, unknown>> = {}) => ({
-  deployment: scenario.name,
-  cluster: 'east',
-  recipientPgpKey: recipient.publicKey,
-  reason: 'a new audit device is needed',
-  requestedBy: 'olga',
-  ...more,
-});
-const start = (scenario: Scenario, more = {}, workflowId = LOCK) =>
-  scenario.startRunbook('rootTokenCeremony', input(scenario, more), workflowId);
-
-async function people(run: TestRun): Promise<void> {
-  await run.approve('ceremony');
-  await run.shares();
-}
+const asked = (more: object = {}) => ({ cluster: 'east', recipientPgpKey: recipient.publicKey, ...more });
+const start = (scenario: Scenario, ...deeds: readonly Deed[]) => scenario.begin(NAME, asked(), ...deeds);
+const PEOPLE = ['approve ceremony', 'shares'] as const;
 
 /** The token works: it is one of those that the cluster issued, and a root token. */
 async function expectGoodToken(scenario: Scenario, report: Report): Promise<string> {
@@ -46,13 +34,21 @@ async function expectGoodToken(scenario: Scenario, report: Report): Promise<stri
   return token;
 }
 
+/** What somebody does at a node beside every runbook. */
+async function attemptByHand(scenario: Scenario, method: 'POST' | 'DELETE', body: object = {}): Promise<void> {
+  const [node = ''] = scenario.service.cluster('east').addresses;
+  await callNode(node, method, 'sys/generate-root/attempt', { body });
+}
+
 describe('rootTokenCeremony', () => {
   beforeAll(async () => {
     recipient = await newRecipient();
   });
   runLanes(lane);
 
-  lane.it('no fault: its recipient alone reads it', async (scenario) => {
+  const { it } = lane;
+
+  it('no fault: its recipient alone reads it', async (scenario) => {
     const run = await start(scenario);
     const { planDigest } = await run.waitsFor('approval', ({ gate }) => gate === 'ceremony');
     // Nobody is asked for a share before the gate is open, and the approver sees to whom the token goes.
@@ -60,16 +56,11 @@ describe('rootTokenCeremony', () => {
     expect(status.invitation).toBeUndefined();
     const fingerprint = recipient.privateKey.getFingerprint();
     expect(status).toMatchObject({ planDigest, planText: expect.stringContaining(fingerprint) as string });
-    await people(run);
+    await run.do(...PEOPLE);
     const report = await run.report();
 
-    expect(report).toMatchObject({
-      runbook: 'rootTokenCeremony',
-      outcome: 'completed',
-      parkings: [],
-      findings: [],
-      result: { cluster: 'east', recipientKey: fingerprint },
-    });
+    const result = { cluster: 'east', recipientKey: fingerprint };
+    expect(report).toMatchObject({ runbook: NAME, outcome: 'completed', parkings: [], findings: [], result });
     expect(report.steps.map(({ name }) => name)).toEqual([
       'Read and check the deployment',
       'Read and check again',
@@ -82,54 +73,39 @@ describe('rootTokenCeremony', () => {
     expect(report.leftToDo.join(' ')).toMatch(/gpg --decrypt.*revokes it/);
     expect(statuses(scenario, 'east', UPDATE)).toEqual([200, 200, 200]);
     await expectGoodToken(scenario, report);
-    await expectFewEvents('rootTokenCeremony', run);
+    await expectFewEvents(NAME, run);
   });
 
-  lane.it('refused: DR secondary, a key that cannot encrypt, a foreign attempt', async (scenario) => {
-    const onSecondary = await start(scenario, { cluster: 'west' }, ceremonyWorkflowId('west'));
-    expect((await onSecondary.failure()).message).toContain('no DR secondary (west): observed secondary');
-
+  it('refused: DR secondary, a key that cannot encrypt, a foreign attempt; a dry run only reads', async (scenario) => {
+    const keyOf = (key: openpgp.Key) => Buffer.from(key.write()).toString('base64');
     const { publicKey } = await openpgp.generateKey({
       userIDs: [{ name: 'Olga' }],
-      type: 'ecc',
-      curve: 'ed25519Legacy',
-      subkeys: [],
-      format: 'object',
+      ...({ type: 'ecc', curve: 'ed25519Legacy', subkeys: [], format: 'object' } as const),
     });
-    const signOnly = Buffer.from(publicKey.write()).toString('base64');
-    const blind = await start(scenario, { recipientPgpKey: signOnly });
-    expect((await blind.failure()).message).toContain('a key that cannot encrypt');
-    const own = Buffer.from((await newRecipient()).privateKey.write()).toString('base64');
-    const exposed = await start(scenario, { recipientPgpKey: own });
-    expect((await exposed.failure()).message).toContain('a PRIVATE key: treat it as exposed');
-    const nonsense = await start(scenario, { recipientPgpKey: 'bm90IGEga2V5' });
-    expect((await nonsense.failure()).message).toContain('not an OpenPGP key');
+    const own = await newRecipient();
+    for (const [more, said] of [
+      [{ cluster: 'west' }, 'no DR secondary (west): observed secondary'],
+      [{ recipientPgpKey: keyOf(publicKey) }, 'a key that cannot encrypt'],
+      [{ recipientPgpKey: keyOf(own.privateKey) }, 'a PRIVATE key: treat it as exposed'],
+      [{ recipientPgpKey: 'bm90IGEga2V5' }, 'not an OpenPGP key'],
+    ] as const)
+      expect((await (await scenario.run(NAME, asked(more))).failure()).message).toContain(said);
 
-    const [node] = scenario.service.cluster('east').addresses;
-    await fetch(`${node}/v1/sys/generate-root/attempt`, { method: 'POST', body: '{}' });
-    const foreign = await start(scenario);
-    expect(await foreign.failure()).toMatchObject({
-      code: 'PRECONDITION_FAILED',
-      message: expect.stringContaining(
-        'generation slot free (east): observed an attempt of somebody else with a one-time',
-      ) as string,
-    });
+    await attemptByHand(scenario, 'POST');
+    const foreign = 'generation slot free (east): observed an attempt of somebody else with a one-time';
+    expect(await scenario.refusal(NAME, asked())).toContain(foreign);
     // Another's attempt is never cancelled.
     expect(statuses(scenario, 'east', CANCEL)).toEqual([]);
-    await fetch(`${node}/v1/sys/generate-root/attempt`, { method: 'DELETE' });
-    const dry = await start(scenario, { dryRun: true }, `dry-${scenario.name}`);
-    expect(await dry.report()).toMatchObject({ outcome: 'planned' });
+    await attemptByHand(scenario, 'DELETE');
+    expect(await scenario.play(NAME, asked({ dryRun: true }))).toMatchObject({ outcome: 'planned' });
     expect(statuses(scenario, 'east', ATTEMPT)).toHaveLength(1);
   });
 
-  lane.it('lost answer: attempt, a share in the middle, the last share: another token', async (scenario) => {
+  it('lost answers: attempt, a share in the middle, the last share: another token, and the one that nobody holds is named', async (scenario) => {
     const before = scenario.service.cluster('east').issuedSecrets.length;
-    loseAnswer(scenario, 'east', ATTEMPT);
-    loseAnswer(scenario, 'east', UPDATE, 2);
-    loseAnswer(scenario, 'east', UPDATE, 3);
-    const run = await start(scenario);
-    await people(run);
-    const report = await run.report();
+    const expectLost = loseAnswers(scenario, { east: [ATTEMPT, [UPDATE, 2], [UPDATE, 3]] });
+    const report = await (await start(scenario, ...PEOPLE)).report();
+    expectLost();
     expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
     expect(report.findings).toMatchObject([
       { severity: 'critical', code: 'orphan-root-token', next: expect.stringContaining('accessor') as string },
@@ -142,50 +118,42 @@ describe('rootTokenCeremony', () => {
     await expectGoodToken(scenario, report);
   });
 
-  lane.it('parked, retry: the burst, after its gate was too old', async (scenario) => {
-    scenario.service.faults.add({ cluster: 'east', endpoint: ATTEMPT, action: { status: 403 } });
+  it('parked, retry: the generation, after its gate was too old and nobody gave a share twice', async (scenario) => {
+    refuse(scenario, 'east', ATTEMPT, 403, 1);
     const run = await start(scenario);
     await approveLongAgo(scenario, run, 'ceremony');
     await run.shares();
     await approveAgain(run, 'ceremony');
-    const parked = await run.waitsFor('decision', ({ code }) => code === 'PERMISSION_DENIED');
-    expect(parked).toMatchObject({ step: 'Generate root token on east', code: 'PERMISSION_DENIED' });
-    await run.decide('retry');
+    await run.waitsFor('decision', ({ code }) => code === 'PERMISSION_DENIED');
+    await run.do('retry Generate root token on east');
     const report = await run.report();
-    expect(report).toMatchObject({ outcome: 'completed' });
+    expect(report.outcome).toBe('completed');
     expect(report.parkings.map(({ code }) => code)).toEqual(['NOT_APPROVED', 'PERMISSION_DENIED']);
     expect(report.gates).toHaveLength(2);
     expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
     await expectGoodToken(scenario, report);
   });
 
-  lane.it('parked, abort: the burst; an attempt that came meanwhile is left to its owner', async (scenario) => {
-    const run = await start(scenario);
-    await run.approve('ceremony');
-    await run.share('ada');
-    await run.share('bert');
+  it('parked, abort: the generation; an attempt that came meanwhile is left to its owner', async (scenario) => {
+    const run = await start(scenario, 'approve ceremony');
+    await run.shares(['ada', 'bert']);
     // The recipient loses patience and begins by hand, with the very same key.
-    const [node] = scenario.service.cluster('east').addresses;
-    const body = JSON.stringify({ pgp_key: recipient.publicKey });
-    await fetch(`${node}/v1/sys/generate-root/attempt`, { method: 'POST', body });
+    await attemptByHand(scenario, 'POST', { pgp_key: recipient.publicKey });
     await run.share('cleo');
-    const parked = await run.waitsFor('decision');
-    expect(parked).toMatchObject({ step: 'Generate root token on east', code: 'ATTEMPT_FOREIGN' });
-    await run.decide('abort');
+    expect((await run.parks('Generate root token on east')).code).toBe('ATTEMPT_FOREIGN');
+    await run.do('abort');
     const report = await run.report();
     expect(report.outcome).toBe('aborted');
     expect(report.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
     expect(report.result).toBeUndefined();
     expect(statuses(scenario, 'east', CANCEL)).toEqual([]);
-    await fetch(`${node}/v1/sys/generate-root/attempt`, { method: 'DELETE' });
+    await attemptByHand(scenario, 'DELETE');
   });
 
-  lane.it('abort at: gate ceremony, which is rejected, and key shares', async (scenario) => {
-    const rejected = await start(scenario);
-    await rejected.approve('ceremony', 'henry', 'reject');
-    expect(await rejected.report()).toMatchObject({ outcome: 'aborted', gates: [{ state: 'rejected' }] });
-    const atShares = await start(scenario);
-    await atShares.approve('ceremony');
+  it('abort at gate ceremony, which is rejected, and at key shares', async (scenario) => {
+    const rejected = await (await start(scenario, 'reject ceremony')).report();
+    expect(rejected).toMatchObject({ outcome: 'aborted', gates: [{ state: 'rejected' }] });
+    const atShares = await start(scenario, 'approve ceremony');
     await atShares.share('ada');
     await atShares.waitsFor('shares', ({ held }) => held.length === 1);
     await atShares.control('abort', { reason: 'not today' });
@@ -195,29 +163,25 @@ describe('rootTokenCeremony', () => {
     expect(statuses(scenario, 'east', ATTEMPT)).toEqual([]);
   });
 
-  lane.it('a stop that comes with the answer to the last share drops no token', async (scenario) => {
+  it('a stop that comes with the answer to the last share drops no token: the result of the stopped run has it', async (scenario) => {
     const run = await start(scenario);
-    scenario.service.faults.add({
-      ...{ cluster: 'east', endpoint: UPDATE, skip: 2 },
-      action: async () => {
-        await run.control('abort', { reason: 'not today' });
-        // A query is answered behind the signal.
-        await run.status();
-      },
-    });
-    await people(run);
+    const stop = async () => {
+      await run.control('abort', { reason: 'not today' });
+      // A query is answered behind the signal.
+      await run.status();
+    };
+    at(scenario, 'before', 'east', UPDATE, stop, 3);
+    await run.do(...PEOPLE);
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'aborted', findings: [] });
     expect(report.leftToDo.join(' ')).toMatch(/stopped by grace.*Give the encrypted token/s);
     await expectGoodToken(scenario, report);
   });
 
-  lane.it('works on a community edition, which has no replication status', async (scenario) => {
-    const status = /^GET \/v1\/sys\/replication/;
-    scenario.service.faults.add({ cluster: 'east', endpoint: status, action: { status: 404 }, times: Infinity });
-    const run = await start(scenario);
-    await people(run);
-    const report = await run.report();
+  it('works on a community edition, which has no replication status', async (scenario) => {
+    const endpoint = /^GET \/v1\/sys\/replication/;
+    scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 404 }, times: Infinity });
+    const report = await (await start(scenario, ...PEOPLE)).report();
     expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
     await expectGoodToken(scenario, report);
     scenario.shows(...told);

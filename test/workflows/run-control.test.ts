@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunMemo } from '../../src/contracts/run-status';
@@ -8,7 +7,6 @@ import { replayRun } from '../support/replay';
 import { reportOf } from '../support/reports';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-import { temporalServer } from '../support/temporal-server';
 
 const MARKER_STEP = 'Write a marker on east and wait until west has it';
 const stopped = new Lane(() => Scenario.start());
@@ -157,7 +155,7 @@ describe('people control a run', () => {
       expect((await memoOf(run)).waitingFor).toContain('key shares');
       await run.control('pause', { reason: 'hold it' });
       await scenario.startWorker();
-      await run.until('the pause has its receipt', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));
+      await run.receiptOf('pause');
       for (const holder of ['bert', 'cleo']) await run.share(holder);
       await run.approve('plan');
       expect(await run.waitsFor('resume')).toMatchObject({ by: 'grace', reason: 'hold it' });
@@ -206,21 +204,6 @@ describe('people control a run', () => {
       await replayRun(run);
     });
 
-    /** Resets to where the first activity of this type was ordered. */
-    const reset = async ({ handle, scenario }: TestRun, after: string): Promise<TestRun> => {
-      const { events } = await handle.fetchHistory();
-      const ordered = events?.map((event) => event.activityTaskScheduledEventAttributes);
-      const scheduled = ordered?.find((activity) => activity?.activityType?.name === after);
-      const { runId } = await scenario.client.workflowService.resetWorkflowExecution({
-        namespace: temporalServer().namespace,
-        workflowExecution: { workflowId: handle.workflowId, runId: (await handle.describe()).runId },
-        workflowTaskFinishEventId: scheduled?.workflowTaskCompletedEventId,
-        reason: 'a test of the reset',
-        requestId: randomUUID(),
-      });
-      return scenario.attach(handle.workflowId, runId);
-    };
-
     it('reset, it changes nothing before a decision acknowledges it, gets new shares and approvals, and completes; behind the invitation the old keys are void', async (scenario) => {
       const first = await scenario.start({ to: 'east' });
       await holdsOne(first);
@@ -228,7 +211,7 @@ describe('people control a run', () => {
       await first.until('the plan gate is passed', ({ waiting }) => !waiting.some((each) => each.for === 'approval'));
 
       const { runId: old } = await first.status();
-      const second = await reset(first, 'createCeremony');
+      const second = await first.reset('createCeremony');
       expect(await second.parks()).toMatchObject({ step: 'Invite the key holders', code: 'RUN_WAS_RESET' });
       expect((await second.status()).runId).not.toBe(old);
       await second.do('retry');
@@ -239,7 +222,7 @@ describe('people control a run', () => {
       await holdsOne(second);
 
       // The share that is delivered again shows that the keys belong to the run before.
-      const third = await reset(second, 'openEnvelopes');
+      const third = await second.reset('openEnvelopes');
       const again = { step: 'Invite the key holders again (epoch 2)', code: 'RUN_WAS_RESET' };
       expect(await third.parks()).toMatchObject(again);
       await third.do('retry');

@@ -1,6 +1,6 @@
 import type { Receipt } from '../../src/contracts/run-facts';
 import type { Report } from '../../src/contracts/report';
-import { at, CHANGING, signalled } from '../support/faults';
+import { CHANGING, hold } from '../support/faults';
 import { envelopeOf } from '../support/people';
 import { replayRun } from '../support/replay';
 import { deeds, reportOf } from '../support/reports';
@@ -27,14 +27,10 @@ describe('key shares', () => {
     expect((await earlier.report()).outcome).toBe('aborted');
   });
 
-  const receiptOf = (arrival: number): Promise<Receipt> =>
-    run.until(`receipt of share ${arrival}`, ({ receipts }) =>
-      receipts.find((each) => each.signal === 'share' && each.arrival === arrival),
-    );
   const send = async (input: unknown): Promise<Receipt> => {
     sent += 1;
     await run.handle.signal('share', input);
-    return receiptOf(sent);
+    return run.receiptOf('share', sent);
   };
   const envelope = async (holder: string, options: Parameters<typeof envelopeOf>[3] = {}) =>
     envelopeOf(
@@ -57,11 +53,11 @@ describe('key shares', () => {
     await handle.signal('share', { share: PLAIN_EARLY });
     run = scenario.attach(scenario.workflowId, handle.signaledRunId);
     sent = 2;
-    expect(await receiptOf(1)).toMatchObject({
+    expect(await run.receiptOf('share')).toMatchObject({
       verdict: 'refused',
       code: expect.stringMatching(/no-ceremony|wrong-ceremony/) as string,
     });
-    expect(await receiptOf(2)).toMatchObject({ verdict: 'refused', code: 'plain-text-share' });
+    expect(await run.receiptOf('share', 2)).toMatchObject({ verdict: 'refused', code: 'plain-text-share' });
   });
 
   it.each([
@@ -121,14 +117,13 @@ describe('key shares', () => {
   it('more than needed is accepted; after the end of the ceremony it is refused', async () => {
     expect(await send(await envelope('emil'))).toMatchObject({ verdict: 'accepted' });
     const late = await envelope('emil', { seq: 2 });
-    const looked = signalled();
-    at(scenario, 'after', 'east', CHANGING.deleteToken, () => looked.promise);
+    const { letGo } = hold(scenario, 'after', 'east', CHANGING.deleteToken);
     await run.approve('go', 'henry');
     await run.until('the ceremony is over', ({ steps }) =>
       steps.some(({ name, state }) => name === 'Destroy the ceremony keys' && state === 'done'),
     );
     expect(await send(late)).toMatchObject({ verdict: 'refused', code: 'no-ceremony' });
-    looked.resolve();
+    letGo();
     report = await run.report();
     expect(report.outcome).toBe('completed');
     expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(sent);

@@ -13,7 +13,6 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
   let scenario: Scenario;
   let run: TestRun;
   let report: Report;
-  const statuses: string[] = [];
 
   openScenario((opened) => (scenario = opened), {
     // Only the server's record of the sender attests this one, and the server of the tests records none.
@@ -27,18 +26,13 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
   });
 
   const person = (name: string) => scenario.person(name);
-  const receiptOf = (signal: Receipt['signal'], arrival: number) =>
-    run.until(`receipt of ${signal} ${arrival}`, (status) => {
-      statuses[0] = JSON.stringify(status);
-      return status.receipts.find((each) => each.signal === signal && each.arrival === arrival);
-    });
   const arrivals: Record<string, number> = {};
   /** The number of the next signal of this name. */
   const next = (signal: string) => (arrivals[signal] = (arrivals[signal] ?? 0) + 1);
   /** Sends a signal, and gives the receipt of exactly this one. */
   const send = async (signal: 'approve' | 'decide' | 'share' | 'pause', input: unknown) => {
     await run.handle.signal(signal, input);
-    return receiptOf(signal, next(signal));
+    return run.receiptOf(signal, next(signal));
   };
   /** One after the other: several at once wait for each other. */
   const sendAll = async (signal: 'approve' | 'decide' | 'pause', inputs: readonly unknown[]) => {
@@ -60,7 +54,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
       for (const signal of ['share', 'approve', 'decide', 'pause'] as const) {
         await signalWithPayload(scenario, run, signal, payload);
         const text = saying(/could not be read.*json\/plain/);
-        const receipt = await receiptOf(signal, next(signal));
+        const receipt = await run.receiptOf(signal, next(signal));
         expect(receipt).toMatchObject({ verdict: 'refused', code: 'undecodable', text });
       }
   });
@@ -69,12 +63,12 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     await run.handle.signal('aprove', {});
     await run.handle.signal(SECRET_NAME, {});
     await Promise.all(Array.from({ length: 55 }, () => run.handle.signal('approved', { anything: 1 })));
-    expect(await receiptOf('unknown', 1)).toMatchObject({
+    expect(await run.receiptOf('unknown', 1)).toMatchObject({
       code: 'unknown-signal',
       text: expect.stringMatching(/aprove/) as string,
     });
-    expect((await receiptOf('unknown', 2)).text).toBe('no runbook knows the signal (not shown)');
-    await receiptOf('unknown', 50);
+    expect((await run.receiptOf('unknown', 2)).text).toBe('no runbook knows the signal (not shown)');
+    await run.receiptOf('unknown', 50);
     expect((await run.status()).receipts.filter(({ signal }) => signal === 'unknown')).toHaveLength(50);
   });
 
@@ -154,11 +148,11 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     scenario.limit({ catchUp: '1s' });
     scenario.service.cluster('west').holdStream('dr', true);
     await run.share('cleo');
-    expect(await receiptOf('approve', next('approve'))).toMatchObject({
+    expect(await run.receiptOf('approve', next('approve'))).toMatchObject({
       verdict: 'refused',
       text: expect.stringMatching(/another gate/) as string,
     });
-    expect(await receiptOf('approve', next('approve'))).toMatchObject({
+    expect(await run.receiptOf('approve', next('approve'))).toMatchObject({
       verdict: 'accepted',
       from: { name: 'henry', how: 'signed' },
     });
@@ -215,10 +209,9 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
         text: 'Signals that this run refused unread: 7 unknown.',
       }),
     );
-    const told = JSON.stringify(report) + statuses.join();
+    const told = JSON.stringify([report, await run.status()]);
     for (const canary of [SECRET_NAME, UNREADABLE_CONTENT]) expect(told).not.toContain(canary);
-    const history = await run.handle.fetchHistory();
-    const events = history.events?.filter((event) => !event.workflowExecutionSignaledEventAttributes) ?? [];
+    const events = (await run.events()).filter((event) => !event.workflowExecutionSignaledEventAttributes);
     for (const canary of [SECRET_NAME, UNREADABLE_CONTENT]) {
       expect(historyText({ events })).not.toContain(canary);
       expect(scenario.logLines.join('\n')).not.toContain(canary);
@@ -233,8 +226,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     const changes = () => scenario.calls('west', 'dr/primary/demote') + scenario.calls('east', '/attempt');
     const before = changes();
     const rejected = await scenario.start({ to: 'east' });
-    await rejected.approve('plan');
-    await rejected.approve('plan');
+    await rejected.do('approve plan', 'approve plan');
     const answered = await rejected.until('both approvals have receipts', ({ receipts }) => {
       const approvals = receipts.filter(({ signal }) => signal === 'approve');
       return approvals.length === 2 && approvals;

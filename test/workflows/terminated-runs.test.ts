@@ -62,9 +62,7 @@ describe('what people are told of a run that ends otherwise', () => {
     await run.share('ada');
     await run.waitsFor('shares', ({ held }) => held.length === 1);
     await run.approve('plan');
-    await run.until('the approval has its receipt', ({ receipts }) =>
-      receipts.some(({ signal }) => signal === 'approve'),
-    );
+    await run.receiptOf('approve');
     const { report, live } = await terminate(run);
     expect(live.leftToDo.join()).toMatch(/The run waits for: .*key shares/);
     expect(report.outage).toBeUndefined();

@@ -1,5 +1,4 @@
-import { ceremonyWorkflowId } from '../../src/contracts/names';
-import { at, CHANGING, signalled, statuses } from '../support/faults';
+import { at, CHANGING, hold, statuses } from '../support/faults';
 import { expectFewEvents } from '../support/matrix';
 import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
@@ -7,36 +6,19 @@ import type { Scenario } from '../support/scenario';
 describe('operationTokenCeremony', () => {
   let scenario: Scenario;
   openScenario((opened) => (scenario = opened));
+  beforeEach(() => void (scenario.service.calls.length = 0));
 
-  const lock = ceremonyWorkflowId('west');
-  const input = (more: Readonly<Record<string, unknown>> = {}) => ({
-    deployment: scenario.name,
-    cluster: 'west',
-    uses: ['dr.promote'],
-    keepFor: '1h',
-    reason: 'a token to have at hand',
-    requestedBy: 'olga',
-    ...more,
-  });
-  const ceremony = (more = {}) => scenario.startRunbook('operationTokenCeremony', input(more), lock);
+  const ceremony = (more: object = {}) => scenario.tokenCeremony(more);
 
   it('deletes the token that it made where it is stopped before its end', async () => {
     const run = await ceremony();
     await run.waitsFor('shares');
-    const given = signalled();
-    const heard = signalled();
-    const last = () => {
-      given.resolve();
-      return heard.promise;
-    };
-    at(scenario, 'after', 'west', CHANGING.giveShare, last, 3);
+    const { reached, letGo } = hold(scenario, 'after', 'west', CHANGING.giveShare, 3);
     await run.shares();
-    await given.promise;
+    await reached;
     await run.control('pause', { reason: 'a word first' });
-    await run.until('the pause counts', ({ receipts }) =>
-      receipts.some(({ signal, verdict }) => signal === 'pause' && verdict === 'accepted'),
-    );
-    heard.resolve();
+    expect(await run.receiptOf('pause')).toMatchObject({ verdict: 'accepted' });
+    letGo();
     await run.until(
       'paused with a token',
       ({ paused, steps }) =>
@@ -49,18 +31,15 @@ describe('operationTokenCeremony', () => {
     expect(await run.status()).toMatchObject({ paused: false });
     expect(report.steps.map(({ name }) => name)).toContain('Delete the operation tokens');
     expect(scenario.state('west').operationTokens).toBe(0);
-    scenario.service.calls.length = 0;
   });
 
-  it('no fault: one sealed token under its own lock; its keys are destroyed', async () => {
+  it('without a fault: one sealed token under its own lock; its keys are destroyed', async () => {
     const run = await ceremony();
-    await run.waitsFor('shares');
-    const status = await run.status();
-    expect(status).toMatchObject({ runbook: 'operationTokenCeremony', workflowId: lock });
     await run.shares();
     const report = await run.report();
 
-    expect(report).toMatchObject({ runbook: 'operationTokenCeremony', outcome: 'completed', parkings: [] });
+    const known = { runbook: 'operationTokenCeremony', workflowId: 'ceremony:west' };
+    expect(report).toMatchObject({ ...known, outcome: 'completed', parkings: [] });
     expect(report.leftToDo).toContainEqual(expect.stringContaining('The operation token of west has no lifetime'));
     expect(report.steps.map(({ name }) => name)).toEqual([
       'Read and check the deployment',
@@ -78,22 +57,13 @@ describe('operationTokenCeremony', () => {
       expect(statuses(scenario, 'west', endpoint)).toEqual([]);
   });
 
-  it('refused: no DR secondary, no uses; a dry run', async () => {
-    const onPrimary = await scenario.startRunbook(
-      'operationTokenCeremony',
-      input({ cluster: 'east' }),
-      ceremonyWorkflowId('east'),
-    );
-    expect(await onPrimary.failure()).toMatchObject({
-      code: 'PRECONDITION_FAILED',
-      message: expect.stringContaining('DR secondary (east): observed primary') as string,
-    });
-    const dry = await ceremony({ dryRun: true });
-    expect(await dry.report()).toMatchObject({ outcome: 'planned' });
-    const none = await ceremony({ uses: [] });
-    expect(await none.failure()).toMatchObject({ code: 'INVALID_INPUT' });
-    expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([]);
-    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toHaveLength(1);
+  it('refused: no DR secondary, no uses; a dry run only reads', async () => {
+    const onPrimary = { cluster: 'east', uses: ['dr.promote'], keepFor: '1h' };
+    const refused = await scenario.refusal('operationTokenCeremony', onPrimary);
+    expect(refused).toContain('DR secondary (east): observed primary');
+    expect(await (await ceremony({ dryRun: true })).report()).toMatchObject({ outcome: 'planned' });
+    expect(await (await ceremony({ uses: [] })).failure()).toMatchObject({ code: 'INVALID_INPUT' });
+    for (const cluster of ['east', 'west']) expect(statuses(scenario, cluster, CHANGING.startAttempt)).toEqual([]);
   });
 
   it('deletes the token once the record answers again, and ends, where it could not be written', async () => {
@@ -113,6 +83,5 @@ describe('operationTokenCeremony', () => {
       expect.objectContaining({ code: 'token-not-in-record', severity: 'critical' }),
     );
     expect(report.leftToDo.join()).not.toContain('The record keeps it');
-    scenario.service.calls.length = 0;
   });
 });

@@ -5,7 +5,6 @@
  */
 import { CHANGING, loseAnswers, refuse, signalled, statuses } from '../support/faults';
 import { until } from '../support/by-hand';
-import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
 import { clusters, Scenario } from '../support/scenario';
@@ -83,10 +82,15 @@ describe('Merkle trees', () => {
         expect(scenario.state('south').operationTokens).toBe(0);
       });
 
-      it('parked, abort: the check is refused, and its token is deleted', async (scenario) => {
+      it('parked, retry and abort: the check is refused, and its token is deleted', async (scenario) => {
         refuse(scenario, 'south', MERKLE_CHECK, 400);
-        const report = await (await check(scenario, 'shares', 'abort Check the Merkle tree of south')).report();
-        expect(report).toMatchObject({ outcome: 'aborted', parkings: [{ decision: { action: 'abort' } }] });
+        const CHECK = 'Check the Merkle tree of south';
+        const run = await check(scenario, 'shares', `retry ${CHECK}`);
+        await run.parks(CHECK, 1);
+        await run.do('abort');
+        const report = await run.report();
+        const parkings = ['retry', 'abort'].map((action) => ({ decision: { action } }));
+        expect(report).toMatchObject({ outcome: 'aborted', parkings });
         expect(report.result).toBeUndefined();
         expectDeleted(scenario, report);
       });
@@ -124,12 +128,6 @@ describe('Merkle trees', () => {
         expect(report.findings).toMatchObject([{ severity: 'critical', code: 'merkle-tree-corrupted' }]);
         expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
         scenario.service.cluster('west').corruptedPages = undefined;
-      });
-
-      it('parked, retry: the check is refused', async (scenario) => {
-        refuse(scenario, 'west', MERKLE_CHECK, 400, 1);
-        const report = await scenario.play('merkleCheck', west, 'retry Check the Merkle tree of west');
-        expect(report).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'sound' } } });
       });
 
       it('abort at the check', async (scenario) => {
@@ -242,14 +240,6 @@ describe('Merkle trees', () => {
         const rejected = await reindex(scenario, {}, 'reject reindex');
         expect(await rejected.report()).toMatchObject({ outcome: 'aborted', gates: [{ state: 'rejected' }] });
         expect(statuses(scenario, 'west', REINDEX)).toEqual([]);
-      });
-
-      it('taken over at the reindex', async (scenario) => {
-        corrupt(scenario);
-        endless(scenario);
-        const run = await reindex(scenario, {}, 'approve reindex');
-        await following(run);
-        await expectTakenOver(scenario, run, 'drReindex');
       });
 
       it('abort at the reindex', async (scenario) => {
