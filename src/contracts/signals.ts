@@ -21,8 +21,8 @@ export const SIGNALS = {
 export type SignalName = (typeof SIGNALS)[keyof typeof SIGNALS];
 
 /**
- * What is also taken as an update of the same name: the server ends signals for good at 10,000 for one run, and a flood
- * must not silence approvers. Arrival numbers from here on count updates, each name from 1.
+ * What is also taken as an update of the same name: the server takes only so many signals for one run, and a flood must
+ * not silence approvers. Arrival numbers from here on count updates, each name from 1.
  */
 export const UPDATES = ['approve', 'decide'] as const;
 export type UpdateName = (typeof UPDATES)[number];

@@ -9,12 +9,14 @@ import type { FindOptions } from './find-temporal-server';
  * Dynamic configuration of the server. `deploy/dynamic-config.yaml`, which the compose file mounts, has the same.
  * The server polls its task queues at most 20 times per second and shard by default, which puts a chain of short
  * activities on a 50 ms tick: it would be most of the time of a switchover's serial steps. An activity that goes to the
- * worker with the answer to its workflow's task waits for no poll at all.
+ * worker with the answer to its workflow's task waits for no poll at all. Of the 10,000 signals that it takes for a run
+ * a busy worker replays too few within the ten seconds of a workflow task: the run would hear nobody.
  */
 export const DYNAMIC_CONFIG = {
   'history.transferProcessorMaxPollRPS': 5000,
   'history.timerProcessorMaxPollRPS': 5000,
   'system.enableActivityEagerExecution': true,
+  'history.maximumSignalsPerExecution': 2500,
 } as const satisfies Readonly<Record<string, number | boolean | string>>;
 
 /** The namespace that every Temporal server has, used where none is named. */

@@ -11,14 +11,14 @@ import type { RunState } from './run-state';
 const UNKNOWN_RECEIPTS = 50;
 /**
  * Signals of one name that are looked at in a run, and of these with one person's name on them, as far as it was read for
- * that; the rest is only counted. A turn of the run must stay short, also where it replays 10,000 signals.
+ * that; the rest is only counted. A turn of the run must stay short, also where it replays all that the server takes.
  */
 const LOOKED_AT = { perSignal: 200, perName: 40, namesRead: 1_000 };
 /** One more in so many ms: a run hears people again once nobody floods it any more. */
 const ONE_MORE_MS = 5 * 60_000;
 const MAX_UPDATE = 16 * 1024;
-/** The server takes 10,000 signals for a run: people are warned at a fifth. */
-const MANY_SIGNALS = 2_000;
+/** The server takes 2,500 signals for a run (`deploy/dynamic-config.yaml`): people are warned at a fifth. */
+const MANY_SIGNALS = 500;
 
 const DESCRIPTIONS: Record<SignalName, string> = {
   share:
@@ -226,7 +226,7 @@ export class Signals {
       this.#toTell.push({
         severity: 'critical',
         code: 'signal-flood',
-        text: `${MANY_SIGNALS} signals came to this run. The server takes 10,000 and refuses every further one, also of people who are waited for.`,
+        text: `${MANY_SIGNALS} signals came to this run. The server takes 2,500 (10,000 without deploy/dynamic-config.yaml) and refuses every further one, also of people who are waited for.`,
         next: NEXT_IN_FLOOD,
       });
     return arrival;
