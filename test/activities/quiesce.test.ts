@@ -3,6 +3,7 @@ import type { Authority } from '../../src/contracts/activities';
 import { quotaName } from '../../src/contracts/names';
 import { DEPLOYMENT, drDemotion, drPromotion, failing, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
+import { keepWriting } from '../support/faults';
 
 const LICENCE = 'GET /v1/sys/license/status';
 
@@ -169,8 +170,8 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
   it('is not sent while the WAL index still rises, although every node refuses clients: a slow write is not over', async () => {
     bench.limit({ walStillMs: 500 });
     const authority = await bench.authority();
-    const slow = setInterval(() => east().write('kv/slow', { at: bench.service.now() }), 20);
-    const failed = await bench.failure('demotePrimary', drDemotion(authority)).finally(() => clearInterval(slow));
+    const stopWriting = keepWriting(bench, 'east');
+    const failed = await bench.failure('demotePrimary', drDemotion(authority)).finally(stopWriting);
     expect(failed).toMatchObject({
       code: 'PRECONDITION_FAILED',
       details: { observed: holding('its WAL index rose by') },

@@ -97,7 +97,7 @@ describe('without a worker', () => {
     const poll = () =>
       client.withDeadline(Date.now() + 60_000, () => client.workflowService.pollWorkflowTaskQueue(asked));
     // As many as it takes to reach each partition of the queue.
-    const polling = Array.from({ length: 8 }, () => client.withAbortSignal(end.signal, poll).catch(() => undefined));
+    const polling = Array.from({ length: 24 }, () => client.withAbortSignal(end.signal, poll).catch(() => undefined));
     const env = environment(old);
     let seen = await cli(['doctor'], { env });
     for (let look = 0; look < 5 && !seen.out.includes('last polled'); look += 1) seen = await cli(['doctor'], { env });

@@ -15,14 +15,9 @@ export const CHANGING = {
   deleteToken: `POST ${DR}/secondary/operation-token/delete`,
 } as const;
 
-/** Lets the nth matching call (from 1) take effect and loses its answer. */
-export function loseAnswer(scenario: Scenario, cluster: string, endpoint: string, nth = 1): FaultHandle {
-  return scenario.service.faults.add({ cluster, endpoint, action: 'lose-answer', skip: nth - 1 });
-}
-
 /**
- * Loses the answer of the first call of each of these endpoints of a cluster, or of the nth one; what was given is to be
- * called in the end, and sees that each was lost.
+ * Lets the first call of each of these endpoints of a cluster, or the nth one (from 1), take effect and loses its answer;
+ * what was given is to be called in the end, and sees that each was lost.
  */
 export function loseAnswers(
   scenario: Scenario,
@@ -31,7 +26,11 @@ export function loseAnswers(
   const lost = Object.entries(clusters).flatMap(([cluster, endpoints]) =>
     endpoints.map((each) => {
       const [endpoint, nth] = typeof each === 'string' ? [each, 1] : each;
-      return { cluster, endpoint, fault: loseAnswer(scenario, cluster, endpoint, nth) };
+      return {
+        cluster,
+        endpoint,
+        fault: scenario.service.faults.add({ cluster, endpoint, action: 'lose-answer', skip: nth - 1 }),
+      };
     }),
   );
   return () => expect(lost.filter(({ fault }) => fault.hits !== 1)).toEqual([]);
@@ -169,6 +168,15 @@ interface LateWrite {
   readonly key: string;
   readonly value: Readonly<Record<string, string | number>>;
   readonly endpoint?: string;
+}
+
+/** A primary that is written to all the time: between two looks more than nothing, however long the machine stood still. */
+export function keepWriting({ service }: Pick<Scenario, 'service'>, cluster: string): () => void {
+  const write = () => service.cluster(cluster).write('kv/busy', { at: service.now() });
+  const timer = setInterval(() => {
+    for (let entries = 0; entries < 5; entries += 1) write();
+  }, 20);
+  return () => clearInterval(timer);
 }
 
 /** Does something to the service at the moment of the nth call (from 1). */

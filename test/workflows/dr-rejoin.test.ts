@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { splitPrimaries } from '../support/by-hand';
-import { CHANGING, drPrimaries, expectServiceOn, loseAnswer, refuse, statuses } from '../support/faults';
+import { CHANGING, drPrimaries, expectServiceOn, loseAnswers, refuse, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
 import { WebhookServer } from '../support/notification-servers';
@@ -121,8 +121,7 @@ describe('a former primary comes back', () => {
       const before = issuedSecrets.length;
       const { demote, startAttempt, giveShare, updatePrimary, deleteToken, secondaryToken } = CHANGING;
       const onFormer = [demote, startAttempt, giveShare, updatePrimary, deleteToken];
-      for (const endpoint of onFormer) loseAnswer(scenario, 'west', endpoint);
-      loseAnswer(scenario, 'east', secondaryToken);
+      const expectLost = loseAnswers(scenario, { west: onFormer, east: [secondaryToken] });
       hooks.on('snapshot', () => 500);
       const run = await scenario.begin(NAME, { cluster: 'west' }, 'shares');
       await approveLongAgo(scenario, run, 'plan');
@@ -133,6 +132,7 @@ describe('a former primary comes back', () => {
       await run.do('approve unfence');
       const report = await run.report();
 
+      expectLost();
       expect(report).toMatchObject({ outcome: 'completed', result: { streams: true } });
       expect(report.gates.map(({ gate }) => gate)).toEqual(['plan', 'plan', 'unfence']);
       // Nobody gave a key share twice.

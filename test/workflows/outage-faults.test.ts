@@ -4,7 +4,15 @@ import type { RunStatus } from '../../src/contracts/run-status';
 import { headlineOf } from '../../src/report/headlines';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { actions, at, CHANGING, drPrimaries, expectFollows, expectServiceOn, parksInTime } from '../support/faults';
-import { hold, refuse, refusePromotion, statuses, underWay, writeRightBeforeDemotion } from '../support/faults';
+import {
+  hold,
+  keepWriting,
+  refuse,
+  refusePromotion,
+  statuses,
+  underWay,
+  writeRightBeforeDemotion,
+} from '../support/faults';
 import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { reportOf } from '../support/reports';
@@ -62,10 +70,9 @@ describe('faults in the outage', () => {
       await run.people({ go: false });
       await approveLongAgo(scenario, run, 'go');
       await run.parks('Demote east');
-      const east = scenario.service.cluster('east');
-      const busy = setInterval(() => east.write('kv/busy', { at: scenario.service.now() }), 20);
+      const stopWriting = keepWriting(scenario, 'east');
       await approveAgain(run, 'go');
-      const report = await run.report().finally(() => clearInterval(busy));
+      const report = await run.report().finally(stopWriting);
 
       expect(report).toMatchObject({ outcome: 'rolled-back', parkings: [{ step: 'Demote east' }] });
       expect(report.outage).toBeUndefined();
