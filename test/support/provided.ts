@@ -54,7 +54,7 @@ export async function provide(
   { holder = 'ada', token }: { readonly holder?: string; readonly token?: string } = {},
 ): Promise<void> {
   await run.waitsFor('action', ({ what }) => what.includes(`operation token of ${cluster},`));
-  const invitation = await run.until('an invitation', (status) => status.invitation);
+  const invitation = await run.invitation();
   const given = token ?? generatedOn(scenario, cluster);
   const person = scenario.person(holder);
   const seq = Date.now();

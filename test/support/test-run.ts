@@ -79,12 +79,18 @@ export class TestRun {
     );
   }
 
+  /** The invitation to the ceremony, once it is made. */
+  invitation(): Promise<string> {
+    return this.until('an invitation', ({ invitation }) => invitation);
+  }
+
+  /** What a holder sends. */
+  async envelope(holder: string, options: Parameters<typeof envelopeOf>[3] = {}) {
+    return envelopeOf(this.scenario.person(holder), await this.invitation(), this.scenario.workersKey, options);
+  }
+
   async share(holder: string, options: Parameters<typeof envelopeOf>[3] = {}): Promise<void> {
-    const invitation = await this.until('an invitation', (status) => status.invitation);
-    await this.handle.signal(
-      'share',
-      await envelopeOf(this.scenario.person(holder), invitation, this.scenario.workersKey, options),
-    );
+    await this.handle.signal('share', await this.envelope(holder, options));
   }
 
   /** People do all of this, one after the other, each once the run asks for it; henry where a gate needs another person. */

@@ -42,7 +42,7 @@ describe('auto-unseal', () => {
     await service.cluster('west').killNode(2);
     const run = await scenario.start();
     const planText = await run.planText();
-    const invitation = await run.until('an invitation', (status) => status.invitation);
+    const invitation = await run.invitation();
     expect(planText).toContain("from the holders' recovery key shares");
     expect(planText).toContain('They unseal themselves once they run');
     const waiting = await run.waitsFor('shares');

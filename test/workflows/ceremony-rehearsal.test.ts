@@ -40,13 +40,12 @@ describe('ceremonyRehearsal', () => {
   const start = (more: Readonly<Record<string, unknown>> = {}) => scenario.run('ceremonyRehearsal', more, id());
   const peopleOf = (report: Report): readonly RehearsedPerson[] =>
     report.result?.['people'] as readonly RehearsedPerson[];
-  const invitationOf = (run: TestRun) => run.until('an invitation', ({ invitation }) => invitation);
 
   /** What the holder's tool makes of the invitation. */
   async function read(run: TestRun, holder: string) {
     const pins = [{ environment: 'test', ...scenario.workersKey }];
     const pinned = { pins, now: Date.now(), holder };
-    const { invitation, digest } = await verifyInvitation(await invitationOf(run), pinned, 'rehearsal');
+    const { invitation, digest } = await verifyInvitation(await run.invitation(), pinned, 'rehearsal');
     return { invitation, invitationDigest: digest };
   }
 
@@ -155,7 +154,7 @@ describe('ceremonyRehearsal', () => {
 
   it('parked, retry: after a reset, it invites anew', async () => {
     const first = await start({ holders: ['ada'] });
-    await invitationOf(first);
+    await first.invitation();
     const run = await first.reset('createRehearsal');
     expect(await run.waitsFor('decision')).toMatchObject({ code: 'RUN_WAS_RESET', step: 'Invite to the rehearsal' });
     await run.decide('retry');

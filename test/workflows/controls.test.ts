@@ -34,9 +34,10 @@ async function duringDemotion(
 }
 
 describe('orders to a run', () => {
+  const { it } = world;
   runLanes(world);
 
-  world.it('an outage is not stopped half-way by unsigned ones from a name that nobody knows', async (scenario) => {
+  it('an outage is not stopped half-way by unsigned ones from a name that nobody knows', async (scenario) => {
     const { name: deployment } = scenario;
     const unsigned = {
       abort: { by: 'nobody', reason: 'an attack' },
@@ -51,55 +52,49 @@ describe('orders to a run', () => {
     expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
   });
 
-  world.it(
-    'a run is held by a signed document once: an unsigned one, or a copy of it by whoever, changes nothing',
-    async (scenario) => {
-      const run = await scenario.start({ to: 'east', go: 'auto' });
-      await run.waitsFor('approval');
-      await run.handle.signal('pause', { by: 'nobody', reason: 'an attack' });
-      await run.receiptOf('pause');
-      const pause = await run.controlDocument('pause');
-      await run.handle.signal('pause', pause);
-      await run.receiptOf('pause', 2);
-      await run.people({ go: false });
-      await run.waitsFor('resume');
-      await run.control('resume');
-      await run.handle.signal('pause', pause);
-      expect(await run.receiptOf('pause', 3)).toMatchObject({ verdict: 'refused', code: 'repeated' });
-      expect(await run.report()).toMatchObject({ outcome: 'completed' });
-      // What was noted of the names is of those who signed.
-      expect((await reportOf(run)).controls.map(({ control, by }) => `${control} ${by.name} ${by.how}`)).toEqual([
-        'pause grace signed',
-        'resume grace signed',
-      ]);
-    },
-  );
+  it('a run is held by a signed document once: an unsigned one, or a copy of it by whoever, changes nothing', async (scenario) => {
+    const run = await scenario.start({ to: 'east', go: 'auto' });
+    await run.waitsFor('approval');
+    await run.handle.signal('pause', { by: 'nobody', reason: 'an attack' });
+    await run.receiptOf('pause');
+    const pause = await run.controlDocument('pause');
+    await run.handle.signal('pause', pause);
+    await run.receiptOf('pause', 2);
+    await run.people({ go: false });
+    await run.waitsFor('resume');
+    await run.control('resume');
+    await run.handle.signal('pause', pause);
+    expect(await run.receiptOf('pause', 3)).toMatchObject({ verdict: 'refused', code: 'repeated' });
+    expect(await run.report()).toMatchObject({ outcome: 'completed' });
+    // What was noted of the names is of those who signed.
+    expect((await reportOf(run)).controls.map(({ control, by }) => `${control} ${by.name} ${by.how}`)).toEqual([
+      'pause grace signed',
+      'resume grace signed',
+    ]);
+  });
 
-  world.it(
-    'people take over inside an outage where a step parked, and only as many as gate promote needs',
-    async (scenario) => {
-      const refusal = refusePromotion(scenario, 'west');
-      const input = { deployment: scenario.name, reason: 'no primary', requestedBy: 'grace' };
-      const order = async (run: TestRun, name: string) =>
-        run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run, name) });
-      const send = async (demoting: TestRun) => {
-        await order(demoting, 'grace');
-        const text = expect.stringContaining('1 more approval') as string;
-        expect(await demoting.receiptOf('takeOver')).toMatchObject({ verdict: 'accepted', text });
-      };
-      const run = await duringDemotion(scenario, send, { onStuck: 'park' });
-      await parksInTime(run, 'Promote west');
-      expect(await run.status()).toMatchObject({ runbook: 'drSwitchover' });
-      await order(run, 'henry');
-      await run.until('the failover', ({ runbook }) => runbook === 'drFailover');
-      refusal.remove();
-      await run.approve('promote', 'grace');
-      await run.approve('promote', 'henry');
-      expect(await run.report()).toMatchObject({
-        outcome: 'completed',
-        takenOver: { by: { name: 'henry', how: 'signed' } },
-      });
-      await expectServesAlone(scenario, 'west');
-    },
-  );
+  it('people take over inside an outage where a step parked, and only as many as gate promote needs', async (scenario) => {
+    const refusal = refusePromotion(scenario, 'west');
+    const input = { deployment: scenario.name, reason: 'no primary', requestedBy: 'grace' };
+    const order = async (run: TestRun, name: string) =>
+      run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run, name) });
+    const send = async (demoting: TestRun) => {
+      await order(demoting, 'grace');
+      const text = expect.stringContaining('1 more approval') as string;
+      expect(await demoting.receiptOf('takeOver')).toMatchObject({ verdict: 'accepted', text });
+    };
+    const run = await duringDemotion(scenario, send, { onStuck: 'park' });
+    await parksInTime(run, 'Promote west');
+    expect(await run.status()).toMatchObject({ runbook: 'drSwitchover' });
+    await order(run, 'henry');
+    await run.until('the failover', ({ runbook }) => runbook === 'drFailover');
+    refusal.remove();
+    await run.approve('promote', 'grace');
+    await run.approve('promote', 'henry');
+    expect(await run.report()).toMatchObject({
+      outcome: 'completed',
+      takenOver: { by: { name: 'henry', how: 'signed' } },
+    });
+    await expectServesAlone(scenario, 'west');
+  });
 });

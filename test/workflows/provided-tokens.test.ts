@@ -1,5 +1,4 @@
 /** People generate the operation tokens themselves, and give them to the run: no key share comes near it. */
-import type { RunbookName } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import { actions, CHANGING, expectServiceOn, parksInTime, refusePromotion, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, startFailover } from '../support/failover';
@@ -24,8 +23,6 @@ const hasty = new Lane(() => Scenario.start({ deployment: ceremony({ collectFor:
 
 const codes = ({ findings }: Report) => findings.map(({ code }) => code);
 const tokensOf = (scenario: Scenario, cluster: string) => scenario.state(cluster).operationTokens;
-const start = (scenario: Scenario, runbook: RunbookName, input: object, workflowId?: string) =>
-  scenario.run(runbook, input, workflowId);
 async function expectClean(scenario: Scenario, run: TestRun): Promise<void> {
   expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
   expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([]);
@@ -39,9 +36,7 @@ describe('a provided operation token', () => {
     'is proven before the demotion, promotes, and is deleted; the old primary’s is asked for when service is back',
     async (scenario) => {
       const run = await scenario.start();
-      await run.waitsFor('approval');
-      const { plan } = await run.status().then((status) => ({ plan: status.planText ?? '' }));
-      expect(JSON.parse(plan)).toMatchObject({
+      expect(JSON.parse(await run.planText())).toMatchObject({
         choices: { tokenSource: 'provided' },
         warnings: [
           expect.stringContaining('attests that no client writes to east'),
@@ -52,8 +47,7 @@ describe('a provided operation token', () => {
       await provide(scenario, run, 'west', { token: `hvs.${'Ab3'.repeat(8)}` });
       await run.until('the refusal', ({ findings }) => findings.find(({ code }) => code === 'provided-token-refused'));
       await provide(scenario, run, 'west', { holder: 'bert' });
-      await run.approve('plan');
-      await run.approve('go');
+      await run.do('approve plan', 'approve go');
       await provide(scenario, run, 'east');
       const report = await run.report();
 
@@ -91,7 +85,7 @@ describe('a provided operation token', () => {
       await run.decide('retry', 'Promote east');
       await parksInTime(run, 'Promote east', 1);
       // The run asks nobody now; a better token counts all the same.
-      const invitation = await run.until('an invitation', (status) => status.invitation);
+      const invitation = await run.invitation();
       const better = { cluster: 'east', token: generatedOn(scenario, 'east'), seq: Date.now() };
       await run.handle.signal(
         'share',
@@ -118,11 +112,11 @@ describe('a provided operation token', () => {
   );
 
   planned.it('serves the runbooks that only look at a secondary, or work on one, as well', async (scenario) => {
-    for (const [runbook, input, workflowId] of [
-      ['merkleCheck', { cluster: 'east' }, 'merkle-check:east'],
-      ['drReindex', { cluster: 'east', force: true }, undefined],
+    for (const [runbook, more] of [
+      ['merkleCheck', {}],
+      ['drReindex', { force: true }],
     ] as const) {
-      const run = await start(scenario, runbook, input, workflowId);
+      const run = await scenario.run(runbook, { cluster: 'east', ...more });
       await provide(scenario, run, 'east');
       if (runbook === 'drReindex') await run.approve('reindex');
       const report = await run.report();

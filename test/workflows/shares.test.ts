@@ -1,7 +1,6 @@
 import type { Receipt } from '../../src/contracts/run-facts';
 import type { Report } from '../../src/contracts/report';
 import { CHANGING, hold } from '../support/faults';
-import { envelopeOf } from '../support/people';
 import { replayRun } from '../support/replay';
 import { deeds, reportOf } from '../support/reports';
 import { openScenario } from '../support/scenario';
@@ -21,8 +20,7 @@ describe('key shares', () => {
   openScenario((opened) => (scenario = opened));
   beforeAll(async () => {
     const earlier = await scenario.start();
-    const invitation = await earlier.until('an invitation', (status) => status.invitation);
-    ofAnotherRun = await envelopeOf(scenario.person('ada'), invitation, scenario.workersKey);
+    ofAnotherRun = await earlier.envelope('ada');
     await earlier.control('abort', { reason: 'its invitation is enough' });
     expect((await earlier.report()).outcome).toBe('aborted');
   });
@@ -32,13 +30,6 @@ describe('key shares', () => {
     await run.handle.signal('share', input);
     return run.receiptOf('share', sent);
   };
-  const envelope = async (holder: string, options: Parameters<typeof envelopeOf>[3] = {}) =>
-    envelopeOf(
-      scenario.person(holder),
-      await run.until('an invitation', (status) => status.invitation),
-      scenario.workersKey,
-      options,
-    );
   const held = async () => (await run.waitsFor('shares')).held;
 
   it('before the ceremony: refused, and plain text is noticed there too', async () => {
@@ -63,8 +54,12 @@ describe('key shares', () => {
   it.each([
     ['no envelope at all', () => ({ hello: 'world' }), 'malformed'],
     ['the envelope of another run', () => ofAnotherRun, 'wrong-ceremony'],
-    ['another round', () => envelope('ada', { epoch: 2 }), 'wrong-epoch'],
-    ["somebody else's signature", () => envelope('ada', { signingKey: scenario.person('bert').key }), 'wrong-signer'],
+    ['another round', () => run.envelope('ada', { epoch: 2 }), 'wrong-epoch'],
+    [
+      "somebody else's signature",
+      () => run.envelope('ada', { signingKey: scenario.person('bert').key }),
+      'wrong-signer',
+    ],
     ['a key share in plain text', () => ({ holder: 'emil', share: PLAIN }), 'plain-text-share'],
   ])('refused with a reason, and nothing lost: %s', async (_what, make, code) => {
     await run.waitsFor('shares');
@@ -73,27 +68,30 @@ describe('key shares', () => {
   });
 
   it('a bare document counts; twice it is repeated; from a second holder the same share is refused', async () => {
-    const { document } = (await envelope('ada')) as { readonly document: string };
+    const { document } = (await run.envelope('ada')) as { readonly document: string };
     expect(await send(document)).toMatchObject({ verdict: 'accepted', from: { name: 'ada', how: 'signed' } });
     expect(await send({ document })).toMatchObject({ verdict: 'refused', code: 'repeated' });
     const { share } = scenario.person('ada');
-    expect(await send(await envelope('bert', { share }))).toMatchObject({ code: 'same-share-as-another' });
+    expect(await send(await run.envelope('bert', { share }))).toMatchObject({ code: 'same-share-as-another' });
     expect(await held()).toEqual(['ada']);
   });
 
   it('a corrected share replaces the earlier one of its holder; an older one does not', async () => {
-    expect(await send(await envelope('bert', { share: `${'11'.repeat(32)}42` }))).toMatchObject({
+    expect(await send(await run.envelope('bert', { share: `${'11'.repeat(32)}42` }))).toMatchObject({
       verdict: 'accepted',
     });
-    expect(await send(await envelope('bert', { seq: 3 }))).toMatchObject({ verdict: 'accepted' });
-    expect(await send(await envelope('bert', { seq: 2 }))).toMatchObject({ verdict: 'refused', code: 'superseded' });
+    expect(await send(await run.envelope('bert', { seq: 3 }))).toMatchObject({ verdict: 'accepted' });
+    expect(await send(await run.envelope('bert', { seq: 2 }))).toMatchObject({
+      verdict: 'refused',
+      code: 'superseded',
+    });
     expect(await held()).toEqual(['ada', 'bert']);
   });
 
   it('a wrong share value: the progress falls back, nobody is blamed, and one further share is enough', async () => {
     const right = scenario.person('cleo').share ?? '';
     const wrong = `${right.startsWith('00') ? 'ff' : '00'}${right.slice(2)}`;
-    expect(await send(await envelope('cleo', { share: wrong }))).toMatchObject({ verdict: 'accepted' });
+    expect(await send(await run.envelope('cleo', { share: wrong }))).toMatchObject({ verdict: 'accepted' });
     const tokens = scenario.service.cluster('west').issuedSecrets.length;
     await run.approve('plan');
     const waiting = await run.waitsFor('shares', ({ threshold }) => threshold === 4);
@@ -104,7 +102,7 @@ describe('key shares', () => {
     expect(findings.map(({ code }) => code)).not.toContain('bad-share');
     expect(scenario.service.cluster('west').issuedSecrets).toHaveLength(tokens);
 
-    expect(await send(await envelope('dora'))).toMatchObject({ verdict: 'accepted' });
+    expect(await send(await run.envelope('dora'))).toMatchObject({ verdict: 'accepted' });
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
     const after = await run.status();
     const blamed = after.findings.filter(({ code }) => code === 'bad-share');
@@ -115,8 +113,8 @@ describe('key shares', () => {
   });
 
   it('more than needed is accepted; after the end of the ceremony it is refused', async () => {
-    expect(await send(await envelope('emil'))).toMatchObject({ verdict: 'accepted' });
-    const late = await envelope('emil', { seq: 2 });
+    expect(await send(await run.envelope('emil'))).toMatchObject({ verdict: 'accepted' });
+    const late = await run.envelope('emil', { seq: 2 });
     const { letGo } = hold(scenario, 'after', 'east', CHANGING.deleteToken);
     await run.approve('go', 'henry');
     await run.until('the ceremony is over', ({ steps }) =>

@@ -1,6 +1,6 @@
 import type { Receipt } from '../../src/contracts/run-facts';
 import type { Report } from '../../src/contracts/report';
-import { approvalOf, controlOf, decisionOf, envelopeOf } from '../support/people';
+import { approvalOf, controlOf, decisionOf } from '../support/people';
 import { historyText } from '../support/secret-search';
 import { signalWithPayload, UNREADABLE, UNREADABLE_CONTENT } from '../support/raw-payloads';
 import { openScenario } from '../support/scenario';
@@ -116,9 +116,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
   });
 
   it('a share of a person whom only the server attests: the receipt says why', async () => {
-    const invitation = await run.until('an invitation', (status) => status.invitation);
-    const plain = await envelopeOf(person('emil'), invitation, scenario.workersKey, { unsigned: true });
-    expect(await send('share', plain)).toMatchObject({
+    expect(await send('share', await run.envelope('emil', { unsigned: true }))).toMatchObject({
       verdict: 'refused',
       text: expect.stringContaining('is authentication on?') as string,
     });
