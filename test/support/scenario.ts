@@ -25,7 +25,7 @@ import type { SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService, Topology } from '../../src/simulator';
 import { startWorker } from '../../src/worker/start-worker';
-import type { RunningWorker, WorkerOptions } from '../../src/worker/start-worker';
+import type { RunningWorker } from '../../src/worker/start-worker';
 import { recordEndpointCalls } from './endpoint-calls';
 import { explainFailure, timelineOf } from './explain';
 import { workersToken } from './least-privilege';
@@ -321,23 +321,12 @@ export class Scenario {
 
   /** @param keys name of the directory of its ceremony keys: each worker has one of its own */
   async startWorker(keys = 'keys'): Promise<void> {
-    this.#workersInventory = this.inventory;
-    this.#worker = await this.openWorker(join(this.directory, keys), this.logLines, {
-      inventory: this.#workersInventory,
-    });
-    this.#running = this.#worker.run();
-  }
-
-  /** A worker of this deployment in this process, which the test runs and ends. */
-  async openWorker(
-    keyDirectory: string,
-    logLines: string[],
-    { sealKeys = this.#sealKeys, ...options }: Partial<WorkerOptions> & { readonly sealKeys?: Secret<'private-key'> },
-  ): Promise<RunningWorker> {
     const { environment, inventory, taskQueue } = this;
-    return startWorker({
+    this.#workersInventory = inventory;
+    this.#worker = await startWorker({
       settings: {
-        ...{ sealKeys, keyDirectory, keyStorage: 'disk', taskQueue, logLevel: 'debug' },
+        ...{ sealKeys: this.#sealKeys, keyDirectory: join(this.directory, keys), keyStorage: 'disk' },
+        ...{ taskQueue, logLevel: 'debug' },
         inventoryPath: environment['RUNBOOKS_INVENTORY'] ?? '',
         reportDirectory: environment['RUNBOOKS_REPORT_DIR'] ?? '',
       },
@@ -345,11 +334,11 @@ export class Scenario {
       connection: await temporalNativeConnection(),
       namespace: temporalServer().namespace,
       bundle: await workflowBundle(),
-      log: pino({ level: 'debug' }, { write: (line) => void logLines.push(line) }),
+      log: pino({ level: 'debug' }, { write: (line) => void this.logLines.push(line) }),
       replay: false,
       timing: QUICK,
-      ...options,
     });
+    this.#running = this.#worker.run();
   }
 
   /** The record as another worker with the same seal keys has it. */
