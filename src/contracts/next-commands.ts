@@ -52,28 +52,16 @@ export const nextCommandOf = {
     shellLine('runbook', action === 'takeOver' ? 'take-over' : action, workflowId, ...by('--name', name)),
 };
 
-/** The exact command for each person that a run waits for. */
-export function nextCommands(status: Pick<RunStatus, 'workflowId' | 'waiting'>): NextCommand[] {
-  return status.waiting.flatMap((waiting) => commandsFor(status.workflowId, waiting));
-}
-
-/** The commands of the key holders, by what is known of them. */
-export function shareCommands(
-  workflowId: string,
-  { missingHolders, standBy }: Extract<Waiting, { for: 'shares' }>,
-): Readonly<Record<'asked' | 'standBy', readonly NextCommand[]>> {
-  const share = (who: string): NextCommand => ({ who, command: nextCommandOf.share(workflowId, who) });
-  return {
-    asked: missingHolders.map(share),
-    standBy: (standBy?.holders ?? []).map((name) => ({ ...share(name), as: 'stand-by' })),
-  };
-}
-
 /** The exact commands for one thing that a run waits for. */
 export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[] {
   switch (waiting.for) {
     case 'shares':
-      return Object.values(shareCommands(workflowId, waiting)).flat();
+      return [
+        ...waiting.missingHolders.map((who) => ({ who, command: nextCommandOf.share(workflowId, who) })),
+        ...(waiting.standBy?.holders ?? []).map(
+          (who) => ({ who, command: nextCommandOf.share(workflowId, who), as: 'stand-by' }) as const,
+        ),
+      ];
     case 'approval': {
       const who = waiting.missing.join('; ') || 'an approver';
       return [{ who, command: nextCommandOf.approve(workflowId, waiting.gate) }];

@@ -119,8 +119,6 @@ export const reportSchema = z.strictObject({
   takenOver: z.strictObject({ at: time, by: attested, reason: z.string() }).optional(),
   startedAt: time,
   endedAt: time.optional(),
-  /** Events of the history when the report was made. */
-  asOfEvent: z.number(),
   plan: z.strictObject({ digest: z.string(), content: runbookPlan }).optional(),
   preconditions: z.array(check),
   steps: z.array(step),
@@ -156,7 +154,7 @@ export const reportSchema = z.strictObject({
   carryingOut: text,
   /** What people still have to do, and how. */
   leftToDo: z.array(z.string()),
-  /** Events of the history, as counted. */
+  /** Events of the history when the report was made; of a run that ended with its report, all that the server has. */
   historyEvents: z.number(),
   /** Digest of the events from the first on; absent from what a run itself wrote, which cannot hold its own end. */
   history: z.strictObject({ events: z.number(), sha256: z.string(), closed: z.boolean() }).optional(),

@@ -103,7 +103,7 @@ function endedHeadline(report: Report): Toned {
     }
     case 'running': {
       const now = report.carryingOut ? ` ${report.carryingOut}` : '';
-      return toned(`Running: ${what}, as of event ${report.asOfEvent}.${now}`, 'neutral');
+      return toned(`Running: ${what}, as of event ${report.historyEvents}.${now}`, 'neutral');
     }
     default: {
       const [how, happened, tone] = ENDED[report.outcome];

@@ -197,7 +197,6 @@ export function reportOf(given: RunRecord): Report {
     ...askedOf(run),
     startedAt: isoTime(run.startedAt),
     endedAt: endedAt === undefined ? undefined : isoTime(endedAt),
-    asOfEvent: run.events,
     plan,
     preconditions: listOf(assessed['preconditions']) as Report['preconditions'],
     steps: reportedSteps(given),

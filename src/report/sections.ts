@@ -202,7 +202,7 @@ function run(report: Report): Section[] {
     ['Namespace', report.namespace],
     ['Workflow ID', report.workflowId],
     ['Run ID', report.runId],
-    ['History', `${report.historyEvents} events, as of event ${report.asOfEvent}`],
+    ['History', `${report.historyEvents} events`],
     [
       'Digest of the history',
       history

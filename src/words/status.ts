@@ -1,4 +1,4 @@
-import { commandsFor, shareCommands, askedNow } from '../contracts/next-commands';
+import { askedNow, commandsFor } from '../contracts/next-commands';
 import type { NextCommand } from '../contracts/next-commands';
 import type { Waiting, CarryingOut, RunStatus, TimelineStep } from '../contracts/run-status';
 import { attestedName, escapeUntrusted, keyShares } from '../contracts/words';
@@ -140,7 +140,7 @@ export function waitingText(workflowId: string, waiting: Waiting, time: Time): S
       return {
         title: `Waits for ${sharesStillNeeded(waiting)}`,
         text: ` until ${time(waiting.until)}. In hand: ${named(waiting.held, 'none')}. Not yet: ${named(waiting.missingHolders)}.`,
-        lines: shareLines(workflowId, waiting, time),
+        lines: shareLines(waiting, commands, time),
       };
     case 'rehearsal':
       return {
@@ -230,8 +230,9 @@ function parkedText(parked: Extract<Waiting, { for: 'decision' }>, commands: rea
 type SharesWanted = Extract<Waiting, { for: 'shares' }>;
 
 /** Who may still give a share, by what is known of them; who is not invited. */
-function shareLines(workflowId: string, waiting: SharesWanted, time: Time): Line[] {
-  const { asked, standBy } = shareCommands(workflowId, waiting);
+function shareLines(waiting: SharesWanted, commands: readonly NextCommand[], time: Time): Line[] {
+  const asked = commands.filter((each) => each.as === undefined);
+  const standBy = commands.filter((each) => each.as === 'stand-by');
   const from = waiting.standBy === undefined ? '' : time(waiting.standBy.askedFrom);
   return [
     ...people('Asked, not in hand yet', asked),

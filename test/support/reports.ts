@@ -18,7 +18,7 @@ export async function reportOf(run: Pick<TestRun, 'handle'> & Partial<Pick<TestR
 }
 
 /** How far the run came and how it was closed: what differs between two reports of the same deeds. */
-const OF_THE_END = ['outcome', 'endedAt', 'asOfEvent', 'historyEvents', 'leftToDo', 'findings', 'outage'];
+const OF_THE_END = ['outcome', 'endedAt', 'historyEvents', 'leftToDo', 'findings', 'outage'];
 
 /** What a report says of what was done. */
 export function deeds(report: Report): Readonly<Record<string, unknown>> {

@@ -126,11 +126,11 @@ const marked = reportSchema
 /** The report of a run, with a digest of its history as it is now. */
 async function readProvableReport(session: TemporalSession, run: RunReference): Promise<Report> {
   const report = await readReport(session, run);
-  const { workflowId, runId, outcome, asOfEvent } = report;
+  const { workflowId, runId, outcome, historyEvents } = report;
   const events = await session.client.workflow.getHandle(workflowId, runId).fetchHistory();
   const closed = outcome !== 'running';
   // What an open run was seen to do, and no more: later events may still be taken back.
-  return { ...report, history: { ...digestOf(events, closed ? undefined : asOfEvent), closed } };
+  return { ...report, history: { ...digestOf(events, closed ? undefined : historyEvents), closed } };
 }
 
 /**

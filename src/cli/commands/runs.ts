@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { RUNBOOK_NAMES } from '../../contracts/names';
-import { nextCommands } from '../../contracts/next-commands';
+import { commandsFor } from '../../contracts/next-commands';
 import { newCommand, number, printResult, withRun, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { EXIT } from '../errors';
@@ -54,7 +54,7 @@ function statusCommand({ context, finish }: CommandHost): Command {
       const { runId } = options;
       const view = await withSession(context, options, (session) => readRunView(session, { workflowId, runId }));
       const answered = view.status !== undefined;
-      const next = view.status === undefined ? [] : nextCommands(view.status);
+      const next = view.status?.waiting.flatMap((each) => commandsFor(view.workflowId, each)) ?? [];
       printResult(context, options, { ...view, answered, next }, statusLines(view));
       // The exit code says it too: what is shown is as old as the last event.
       if (!answered && view.state === 'running') finish(EXIT.pending);
