@@ -210,7 +210,7 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind & { rea
   if (!('late' in seen))
     return { verdict: 'equal' as const, observed: `the Merkle roots of ${primary} and ${secondary} are equal` };
   const bothTold = last.length === 2 && !last.includes(undefined);
-  return { verdict: bothTold ? ('not-seen-equal' as const) : ('not-readable' as const), observed: seen.late };
+  return { verdict: bothTold ? ('not-seen-equal' as const) : ('not-readable' as const), observed: `${seen.late}; while ${primary} takes writes this proves nothing` };
 }
 
 /* After a cluster was enabled as secondary: seals, the first copy, and whether it takes a credential (facts 2.8, 3.2). */

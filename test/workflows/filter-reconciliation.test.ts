@@ -136,6 +136,20 @@ describe('paths filters become what is wanted', () => {
     expect(filterOf(scenario, 'asia')).toEqual(deny('kv/'));
   });
 
+  it('a secondary that filters otherwise is told as critical, and left to do', async (scenario) => {
+    const body = { data: { dynamic_filtered_mounts: ['secret/'], dynamic_filtered_namespaces: [] } };
+    const endpoint = `GET ${BASE}/secondary/dynamic-filter/${idOf(scenario, 'asia')}`;
+    const action = { status: 200, body };
+    const otherwise = scenario.service.faults.add({ cluster: 'asia', endpoint, action, times: Infinity });
+    scenario.limit({ streaming: '1s' }, 'compareDynamicFilters');
+    const report = await scenario.play(NAME, { filters: { asia: deny('kv') } });
+    otherwise.remove();
+    scenario.limit();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(report.findings).toMatchObject([{ severity: 'critical', code: 'dynamic-filter-differs' }]);
+    expect(report.leftToDo).toEqual([expect.stringContaining('The dynamic filter of asia is not as it must be')]);
+  });
+
   it('nothing to change is a run of its own: it reads, compares and completes', async (scenario) => {
     const report = await scenario.play(NAME, { filters: { asia: deny('kv') } });
     expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], gates: [], parkings: [] });

@@ -245,31 +245,13 @@ export async function seenFollowing(
  */
 export async function compareRoots(
   run: Run,
-  asked: {
-    readonly deployment: string;
-    readonly kind: ReplicationKind;
-    readonly primary: string;
-    readonly secondary: string;
-    readonly filtered: boolean;
-  },
+  asked: Parameters<RunbookActivities['compareMerkleRoots']>[0],
 ): Promise<string | undefined> {
-  const { kind, primary, secondary } = asked;
   const compared = await run.skippableStep(
-    `Compare the Merkle roots of ${primary} and ${secondary}`,
+    `Compare the Merkle roots of ${asked.primary} and ${asked.secondary}`,
     'whether both hold the same data is not known',
     (call) => call.compareMerkleRoots(asked),
     { choices: [STOP_HERE] },
   );
-  if (compared && compared.verdict !== 'equal' && compared.verdict !== 'not-comparable') {
-    run.state.finding({
-      severity: 'info',
-      code: 'merkle-roots-not-equal',
-      text: `Equal Merkle roots of ${primary} and ${secondary} were not seen (${compared.observed}). While ${primary} takes writes this is normal and proves nothing.`,
-      next:
-        kind === 'dr'
-          ? `Compare again in a quiet hour, or run merkleCheck on ${secondary}.`
-          : `Compare the performance status of both in a quiet hour.`,
-    });
-  }
   return compared?.verdict;
 }

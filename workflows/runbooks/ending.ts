@@ -184,13 +184,7 @@ async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promis
   await finishRun(run, deployment, tokens);
   return {
     outcome: 'completed',
-    result: {
-      cluster,
-      kind,
-      was: route.role,
-      cutOff: route.cutOff,
-      undo: undoInWords(input, route),
-    },
+    result: { cluster, kind, was: role, cutOff: route.cutOff },
   };
 }
 
@@ -212,16 +206,6 @@ function leftOfTeardown(
         ]
       : []),
   ];
-}
-
-function undoInWords({ kind, cluster }: InputOf<'replicationTeardown'>, { role, cutOff }: TeardownRoute): string {
-  if (role === 'disabled') return 'Nothing was changed.';
-  const onboarding = kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding';
-  if (role === 'secondary') return `There is no way back but ${onboarding}, which wipes ${cluster}.`;
-  const again = `primaryEnablement makes ${cluster} a primary again, of a new replication set`;
-  return cutOff.length === 0
-    ? `${again}.`
-    : `${again}; each of its ${cutOff.length} former secondaries then needs ${onboarding}, which wipes it.`;
 }
 
 /** What is left to do where nobody knows whether a role ended. */

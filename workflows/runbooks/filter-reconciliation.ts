@@ -1,8 +1,7 @@
 import type { SecondaryFilters } from '../../activities/filters/paths-filters';
 import type { FilterChange, FilterRoute } from '../../activities/plans/filter-reconciliation';
 import { approvePlan } from '../procedures/approved-plan';
-import { changingFilter } from '../procedures/repoint';
-import { stepFailure } from '../engine/failures';
+import { changingFilter, sameFilterOnBothSides } from '../procedures/repoint';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
@@ -41,9 +40,12 @@ async function reconcile(run: Run, input: InputOf<'filterReconciliation'>): Prom
     for (const change of route.changes) await changeFilter(run, input, route, approved.approvals, change);
   }
 
-  // 3. Both sides filter the same.
-  for (const each of route.secondaries)
-    if (each.wanted !== undefined && each.attached) await compare(run, input, route, each);
+  // 3. Both sides filter the same. Its own view needs its own credential, so people may skip it.
+  for (const { secondary, id, wanted, attached } of route.secondaries)
+    if (wanted !== undefined && attached) {
+      const pair = { deployment: input.deployment, primary: route.primary, secondary };
+      await sameFilterOnBothSides(run, pair, { id, filter: wanted === 'none' ? undefined : wanted });
+    }
 
   // 4. What is there now.
   run.state.enterPhase('finishing');
@@ -88,30 +90,6 @@ async function changeFilter(
         const of = { deployment, cluster, id, secondary, filter: wanted, authority };
         return changingFilter<ChangeResult>(run, of, () => call.writePathsFilter(of));
       }),
-    { skipNeedsTwo: true },
-  );
-}
-
-/** Step 3 for one secondary: its own view needs its own credential, so people may skip it. */
-async function compare(
-  run: Run,
-  { deployment }: InputOf<'filterReconciliation'>,
-  { primary }: FilterRoute,
-  { secondary, id, wanted }: FilterRoute['secondaries'][number],
-): Promise<void> {
-  await run.skippableStep(
-    `Compare the dynamic filter of ${secondary} on both sides`,
-    'whether both sides filter the same is not known',
-    async (call) => {
-      const expected = wanted === 'none' ? undefined : wanted;
-      const compared = await call.compareDynamicFilters({ deployment, primary, secondary, id, expected });
-      if (compared.equal) return compared;
-      throw stepFailure('STATE_DIVERGED', `The dynamic filter of ${secondary} is not the same on both sides.`, {
-        observed: compared.observed,
-        needed: 'the wanted filter, and the same dynamic filter on both sides',
-        next: `See that ${secondary} is connected and streams, then retry.`,
-      });
-    },
     { skipNeedsTwo: true },
   );
 }
