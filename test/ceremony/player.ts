@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { createEnvelope, parseShare, verifyInvitation } from '../../src/keys';
@@ -75,18 +74,8 @@ export class Player {
   }
 
   async #start(): Promise<TestRun> {
-    const run = await this.#scenario.startRunbook(
-      'operationTokenCeremony',
-      {
-        deployment: this.#scenario.name,
-        cluster: this.#cluster,
-        uses: ['dr.promote'],
-        keepFor: '1h',
-        reason: `order ${this.#order.seed}`,
-        requestedBy: 'olga',
-      },
-      ceremonyWorkflowId(this.#cluster),
-    );
+    const asked = { cluster: this.#cluster, uses: ['dr.promote'], keepFor: '1h', reason: `order ${this.#order.seed}` };
+    const run = await this.#scenario.run('operationTokenCeremony', asked);
     this.#run = run;
     this.#sent = 0;
     if (this.#order.early) await this.#signal({ document: 'eyJhbGciOiJFZDI1NTE5In0.eyJjaWQiOiJlYXJseSJ9.c2ln' });

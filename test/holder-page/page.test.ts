@@ -40,8 +40,13 @@ inBrowser(`the holder's page in a browser${because}`, () => {
   }
 
   it('shows every member in plain words first, then makes an envelope that only the workers open; asks the network for nothing; keeps nothing', async () => {
-    const { page, requests, complaints } = await stage.open(made());
-    expect(await page.innerText('#trusted')).toContain(spokenFingerprint(stage.workersKey.kid));
+    const next = newSigningKey().key;
+    const keys = `${pinOf(stage)} ${formatPublicKey(next)}`;
+    const { page, requests, complaints } = await stage.open({ ...made(), 'workers-keys': keys });
+    // While the workers' key is replaced there are two.
+    for (const { kid } of [stage.workersKey, next])
+      expect(await page.innerText('#trusted')).toContain(spokenFingerprint(kid));
+    expect(await page.innerText('#step-1')).not.toContain('one key');
     await check(page, `["${invitation.jws}"]`, 'ben');
     await page.waitForSelector('#step-2:not([hidden])');
     const shown = await page.innerText('#step-2');

@@ -1,4 +1,3 @@
-import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import { decrypted, newRecipient } from '../support/recipient';
 import type { Recipient } from '../support/recipient';
@@ -45,18 +44,8 @@ export class RealCeremonies {
   }
 
   start(more: Readonly<Record<string, unknown>> = {}): Promise<TestRun> {
-    return this.scenario.startRunbook(
-      'rootTokenCeremony',
-      {
-        deployment: this.scenario.name,
-        cluster: 'real',
-        recipientPgpKey: this.recipient.publicKey,
-        reason: 'a ceremony against a real server',
-        requestedBy: 'olga',
-        ...more,
-      },
-      ceremonyWorkflowId('real'),
-    );
+    const asked = { cluster: 'real', recipientPgpKey: this.recipient.publicKey, ...more };
+    return this.scenario.run('rootTokenCeremony', asked);
   }
 
   /** Started, approved, and three holders gave their shares. */
