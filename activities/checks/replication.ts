@@ -284,6 +284,11 @@ export function primaryStable(others: readonly Told[], cluster: string): Check {
   });
 }
 
+/** The cluster that has this id: its own, or the one by which its primary knows it. */
+export function ownerOf(id: string, kind: ReplicationKind, observations: readonly ClusterObservation[]) {
+  return observations.find((each) => each.clusterId === id || each[kind]?.secondaryId === id);
+}
+
 /** Other secondaries than `id` that the primary is connected to now. */
 export function othersConnected({ peers }: ReplicationObservation, id: string, heartbeatAgeMs: number): string[] {
   return peers.flatMap((peer) =>

@@ -34,8 +34,7 @@ export async function assessDrSwitchover(
   const sides = findSides(input, observed);
   if ('verdict' in sides) return { ...base, preconditions: [sides] };
   const { from, to, drSecondaries, performanceSecondaries } = sides;
-  const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
-  const [tokens, { quiesce, checks }, changes] = await Promise.all([
+  const [tokens, { quiesce, snapshot, checks }, changes] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true, [...drSecondaries, from]),
     formerChecks(input, observed, sides),
     lastPrimaryChange(currentExecution(), deployment.name),
@@ -104,11 +103,11 @@ export async function formerChecks(
   input: InputOf<'drSwitchover'>,
   { deployment, access, markerRights, signal }: Observed,
   { from, to }: Pick<Sides, 'from' | 'to'>,
-): Promise<{ readonly quiesce: Quiescing; readonly checks: readonly Check[] }> {
+) {
   const quiesce = await quiescing(deployment, input, access(from.cluster), to.cluster, signal);
   const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
   const rights = { ...quiesce.rights, [DEMOTE]: ['update'], ...issuingRights('dr'), ...snapshot.rights };
-  return { quiesce, checks: [...quiesce.checks, ...(await markerRights(from.cluster, rights, true))] };
+  return { quiesce, snapshot, checks: [...quiesce.checks, ...(await markerRights(from.cluster, rights, true))] };
 }
 
 /** Who is primary is read, never configured. */

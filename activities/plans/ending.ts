@@ -5,7 +5,7 @@ import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/
 import { orElse } from '../../src/errors';
 import type { Listed, PlannedOperation } from '../approvals/planning';
 import { check } from '../checks/check';
-import { anotherStays, hasRole, noDrSecondary, othersConnected, roleText } from '../checks/replication';
+import { anotherStays, hasRole, noDrSecondary, othersConnected, ownerOf, roleText } from '../checks/replication';
 import { CONNECTION, cutOffDetail } from '../ending/replication-end';
 import { describeFilter, filterUnder } from '../filters/paths-filters';
 import { isAlive, kindName } from '../observe';
@@ -117,12 +117,8 @@ function cutOffBy(
   ids: readonly string[],
   observations: readonly ClusterObservation[],
 ): CutOff[] {
-  return [...ids].sort().map((id) => {
-    const owner = observations.find(
-      (each) => each.cluster !== cluster && (each.clusterId === id || each[kind]?.secondaryId === id),
-    );
-    return { id, cluster: owner?.cluster };
-  });
+  const others = observations.filter((each) => each.cluster !== cluster);
+  return [...ids].sort().map((id) => ({ id, cluster: ownerOf(id, kind, others)?.cluster }));
 }
 
 /** The primary that goes on knowing a secondary which ends its replication. */

@@ -7,7 +7,7 @@ import type { Deployment } from '../../src/inventory';
 import type { PlannedOperation } from '../approvals/planning';
 import { check } from '../checks/check';
 import type { Rights } from '../checks/credentials';
-import { hasRole, roleText, rolesOf } from '../checks/replication';
+import { hasRole, ownerOf, roleText, rolesOf } from '../checks/replication';
 import {
   describeFilter,
   filterOfId,
@@ -173,7 +173,7 @@ function wantedFilters(
 
 /** What the inventory knows is named by its cluster: both of its ids get the same filter then, and what is wiped is seen. */
 export function ofNoCluster(id: string, observations: readonly ClusterObservation[]): Check {
-  const owner = observations.find((each) => each.clusterId === id || each.performance?.secondaryId === id);
+  const owner = ownerOf(id, 'performance', observations);
   return check('the id of no cluster of the inventory', owner?.cluster, owner === undefined, {
     observed: owner ? `${id} is an id of ${owner.cluster}` : `${id} is of no cluster that answers`,
     needed: 'an id that no cluster of the inventory has',

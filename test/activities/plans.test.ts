@@ -186,6 +186,7 @@ it('a promotion and a re-pointing go on with a dead and a sealed standby, and na
     });
   }
   expect(planned.route).toMatchObject({ silent: ['europe'] });
+  expect(planned.plan?.text).toMatch(/"warnings":\[.*"Nodes of east that are down or sealed: http/);
   // It is the only one that says nothing, and none that was seen to be primary already.
   expect((await promotion({ mode: 'unplanned' })).preconditions).toMatchObject([
     { verdict: 'fail', next: 'Say in "from" which cluster was the performance primary.' },
