@@ -269,7 +269,7 @@ async function prepare(asked: Asked, input: GenerationInput, record: KeyRecord, 
   const access = execution.clusters.of(deployment, cluster);
   const { limits } = execution.clusters.deployment(deployment);
   const budgetMs = kind === 'operation-token' ? limits.promoteMs : limits.serviceReadyMs;
-  const { clusterId, version } = await awaitIdentity(access, execution, budgetMs);
+  const { clusterId, version } = await awaitIdentity(access, budgetMs);
   demandAsked(asked, wanted, { clusterId, fingerprint: key.fingerprint });
   if (recipient) {
     const operation = kind === 'root-token' ? 'root-token.generate' : 'operation-token.hand-over';

@@ -13,7 +13,7 @@ import { ledgerOf } from './token-ledger';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { Execution } from '../execution';
 import { currentExecution } from '../execution';
-import { awaitClusterId, openOperationToken, sealOperationToken } from '../tokens/operation-token';
+import { awaitIdentity, openOperationToken, sealOperationToken } from '../tokens/operation-token';
 import { awaitState } from '../read-act-confirm';
 
 const LOOKUP_TIMEOUT_MS = 5_000;
@@ -57,7 +57,7 @@ export async function probeProvidedToken(input: {
   const { signal, clusters } = execution;
   const { deployment, cluster, token } = input;
   const access = clusters.of(deployment, cluster);
-  const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
+  const { clusterId } = await awaitIdentity(access, ANSWER_BUDGET_MS);
   const use = 'dr.operation-token.delete';
   const drOperationToken = await openOperationToken(access, clusterId, token, use);
   const { reindexMs } = clusters.deployment(deployment).limits;

@@ -14,7 +14,7 @@ import { betweenClusters, currentExecution, onCluster } from '../execution';
 import { readKind } from '../observe';
 import { pairOf, verifyFollowing } from '../joining/repoint-authority';
 import { CHANGE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitIdentity, readClusterId } from '../tokens/operation-token';
 import {
   describeFilter,
   filterOfId,
@@ -128,8 +128,8 @@ function notApproved(why: string): RunbookError {
 /** The paths filter that the primary keeps for a secondary, under the id that it has or its cluster ID. */
 export async function readPathsFilter(input: BetweenClusters) {
   const { primary, secondary } = input;
-  const { execution, signal, limits, source, target } = betweenClusters(input);
-  const id = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, limits.streamingMs));
+  const { signal, limits, source, target } = betweenClusters(input);
+  const { clusterId: id } = await awaitIdentity(target, Math.min(ANSWER_BUDGET_MS, limits.streamingMs));
   const { secondaryId } = await readKind(target, 'performance', signal);
   const { filter, differing } = standing(await filtersUnder(source, [secondaryId ?? id, id], signal));
   if (differing === undefined) return { id, filter, observed: describeFilter(filter) };

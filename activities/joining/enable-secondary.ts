@@ -8,7 +8,7 @@ import { noReplication } from '../checks/replication';
 import { betweenClusters, currentExecution, onCluster } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
 import { awaitSettled, awaitAnswer, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitIdentity, readClusterId } from '../tokens/operation-token';
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
 import { describeReplication, kindName, rolesText } from '../observe';
 import { readSource, toldPrimaries, readBothKinds, readSealsOf } from './following';
@@ -56,7 +56,7 @@ export async function enableSecondary(input: JoinInput): Promise<ChangeResult & 
   if (joined(before, calledBefore))
     return { ...resultOf({ outcome: 'already', calls: 0 }, describeJoin(target, before)), nodes };
   refuseReplicating(target, before.roles);
-  const clusterId = await awaitClusterId(target, execution, ANSWER_BUDGET_MS);
+  const { clusterId } = await awaitIdentity(target, ANSWER_BUDGET_MS);
   const joining = { input, use: 'enable', source, target, clusterId } as const;
   const use = {
     ...reading,

@@ -7,7 +7,7 @@ import { betweenClusters } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
 import { isAlive, kindName, readKind, replicationOf } from '../observe';
 import { awaitSettled, readActConfirm, resultOf } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, authorisedOn, awaitClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, authorisedOn, awaitIdentity } from '../tokens/operation-token';
 import { follows, readSource, demandRole } from './following';
 import type { JoinInput, TokenParameters } from './join-by-token';
 import { joinByToken } from './join-by-token';
@@ -55,7 +55,7 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
   const { doubt, step } = execution;
   // An attempt, or a try that people decided on, came before this one, and may have sent the call.
   const again = doubt.mayHaveSent || (step?.attempt ?? 1) > 1;
-  const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, limits.streamingMs));
+  const { clusterId } = await awaitIdentity(target, Math.min(ANSWER_BUDGET_MS, limits.streamingMs));
   const joining = { input, use: 'update-primary', source, target, clusterId } as const;
   const { primaryState, reading, attached, pointedSince } = await pointing(input);
   demandRole(primary, kind, 'primary', primaryState);

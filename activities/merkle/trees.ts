@@ -11,7 +11,7 @@ import { onCluster } from '../execution';
 import { othersOfSet } from '../joining/enable-secondary';
 import { demandMode, readKind } from '../observe';
 import { CHANGE_TIMEOUT_MS, awaitAnswer, awaitState, readActConfirm, resultOf } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitClusterId, awaitNamed, openOperationToken } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitIdentity, awaitNamed, openOperationToken } from '../tokens/operation-token';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { MerkleReport, MerkleSubtree } from '../../src/vault';
 
@@ -132,7 +132,7 @@ const START_BUDGET_MS = 30_000;
 export async function probeMerkleTree(input: OnCluster & { readonly token: OperationTokenReference }) {
   const { cluster, token } = input;
   const { execution, signal, limits, access } = onCluster(input);
-  const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
+  const { clusterId } = await awaitIdentity(access, ANSWER_BUDGET_MS);
   const drOperationToken = await openOperationToken(access, clusterId, token, 'dr.merkle-check');
   const began = Date.now();
   const options = { signal, timeoutMs: Math.min(CHECK_TIMEOUT_MS, limits.reindexMs) };

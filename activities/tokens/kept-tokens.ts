@@ -8,7 +8,7 @@ import { verifyOneOf, verifyOperation } from '../approvals/authority';
 import type { LedgerEntry } from '../ceremony/token-ledger';
 import { ledgerOf, runOf, isOfSameRun, isReserved } from '../ceremony/token-ledger';
 import { currentExecution } from '../execution';
-import { ANSWER_BUDGET_MS, awaitClusterId, sealOperationToken } from './operation-token';
+import { ANSWER_BUDGET_MS, awaitIdentity, sealOperationToken } from './operation-token';
 
 /** What a plan that takes a kept token allows. */
 const TAKES: readonly GatedOperation[] = ['operation-token.take', 'operation-token.take-for-failover'];
@@ -62,7 +62,7 @@ export async function takeKeptToken(
   const { clusters, run, sealKeyring } = execution;
   const ledger = ledgerOf(execution);
   const access = clusters.of(deployment, cluster);
-  const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
+  const { clusterId } = await awaitIdentity(access, ANSWER_BUDGET_MS);
   const doing = { on: { cluster, clusterId }, detail: id };
   await verifyOneOf(TAKES.map((operation) => () => verifyOperation(input, { operation, ...doing })));
   const entry = (await ledger.all(deployment)).find((each) => each.id === id && each.cluster === cluster);

@@ -8,7 +8,6 @@ import type { RunContext } from '../../src/keys';
 import { openValue, sealValue } from '../../src/keys';
 import type { OfKind, SecondaryToken, TokenDisposal } from '../../src/contracts/activities';
 import type { ClusterAccess } from '../clusters';
-import type { Execution } from '../execution';
 import { currentExecution } from '../execution';
 import { CHANGE_TIMEOUT_MS, awaitAnswer, withCredential } from '../read-act-confirm';
 import { readStatus } from '../observe';
@@ -79,23 +78,20 @@ export async function readBatchToken(access: ClusterAccess): Promise<Secret<'bat
   return token;
 }
 
+/** How a plan names a cluster, by the ID that it has now. */
+export async function awaitNamed(access: ClusterAccess, budgetMs: number): Promise<AllowedOperation['on']> {
+  const { clusterId } = await awaitIdentity(access, budgetMs);
+  return { cluster: access.entry.name, clusterId };
+}
+
 /**
- * As {@link readClusterId}, but what may pass is waited out for the budget and then ends the activity: its step parks
+ * As {@link readIdentity}, but what may pass is waited out for the budget and then ends the activity: its step parks
  * and pages, instead of being tried again unseen.
  *
  * @throws RunbookError CONFIRMATION_TIMEOUT; nothing was sent to the cluster by this attempt
  */
-export async function awaitClusterId(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<string> {
-  return (await awaitIdentity(access, execution, budgetMs)).clusterId;
-}
-
-/** How a plan names a cluster, by the ID that it has now. */
-export async function awaitNamed(access: ClusterAccess, budgetMs: number): Promise<AllowedOperation['on']> {
-  return { cluster: access.entry.name, clusterId: await awaitClusterId(access, currentExecution(), budgetMs) };
-}
-
-/** As {@link awaitClusterId}, with the version of the service. */
-export function awaitIdentity(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<Identity> {
+export function awaitIdentity(access: ClusterAccess, budgetMs: number): Promise<Identity> {
+  const execution = currentExecution();
   return awaitAnswer(execution, {
     read: () => readIdentity(access, execution.signal),
     budgetMs,
