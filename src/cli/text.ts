@@ -39,16 +39,16 @@ export function coloured(line: string): string {
   return WARNED.test(line) ? styleText('yellow', line, { validateStream: false }) : line;
 }
 
-/** What must stay one line to be copied: a command of ours, a document, JSON. Words of others begin none of them. */
-const COPIED = /^ *(?:(?:runbook|vault|temporal) [a-z]|\S*$|[{[])/;
+/** What must stay one line to be copied: a command, a document, JSON. Words of others begin none of them. */
+const COPIED = /^ *(?:(?:runbook|vault|temporal|sudo) [a-z]|export [A-Z]|\. \/|\S*$|[{[])/;
 const NARROWEST = 24;
 
 /**
- * A line as lines of a terminal that is `columns` wide. The terminal itself would go on in its first column, where words
- * of others look like ours: so each further line begins with a margin.
+ * A line as lines of a terminal that is `columns` wide; one of 0 does not say. The terminal itself would go on in its first
+ * column, where words of others look like ours: so each further line begins with a margin.
  */
 export function wrapped(line: string, columns: number | undefined): string[] {
-  const width = Math.max(columns ?? Infinity, NARROWEST);
+  const width = Math.max(columns || Infinity, NARROWEST);
   if (line.length * 2 <= width || COPIED.test(line)) return [line];
   const margin = `${' '.repeat(Math.min(line.search(/\S/), width / 4))}  | `;
   const lines: string[] = [];

@@ -104,8 +104,10 @@ it('init overwrites nothing, and a second one goes on with the keys of the first
   expect([refused.code, refused.questions]).toEqual([3, []]);
   await mkdir(join(folder, 'again'));
   await writeFile(join(folder, 'again', 'workers.key'), before, { mode: 0o600 });
-  const again = await cli(site('again', '--yes'));
+  const again = await cli(site('again', '--yes'), { columns: 80 });
   expect(again.code).toBe(0);
+  // Longer than the terminal is wide, and copied all the same.
+  expect(again.out).toContain(`sudo cp ${join(folder, 'again', 'replication-runbooks-worker.service')} /etc/systemd/`);
   expect(await readFile(join(folder, 'again', 'workers.key'), 'utf8')).toBe(before);
   expect(again.out).toContain(lines[0]);
 });
@@ -115,7 +117,8 @@ it('init asks for what was not given, shows what it found, and writes nothing wi
   const words = ['init', '--directory', join(folder, 'asked')];
   const typed = ['payments', east, west, '', '', 'ada,ben', '', 'no'];
   const { code, questions, err } = await cli(words, { answers: typed });
-  expect([code, questions.length]).toEqual([3, typed.length]);
+  expect([code, questions.length, questions[6]]).toEqual([3, typed.length, 'Who holds a key share [ada,ben]']);
+  expect(questions[4]).toMatch(/system's roots\)$/);
   expect(err).toContain('Warning: 2 holders for a threshold of 3: never enough shares');
   expect(err).toContain('Warning: 2 to operate and approve: some gates cannot be opened');
   expect(initialised.err).not.toContain('Warning');

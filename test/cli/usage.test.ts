@@ -6,7 +6,7 @@ import { processContext } from '../../src/cli/context';
 import { EXIT } from '../../src/cli/errors';
 import { buildProgram } from '../../src/cli/program';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
-import { coloured } from '../../src/cli/text';
+import { coloured, wrapped } from '../../src/cli/text';
 import { atTerminal, cli } from './support';
 
 const DOCUMENTATION = readFileSync(join(__dirname, '..', '..', 'docs', 'cli.md'), 'utf8');
@@ -104,6 +104,11 @@ it.each([
   ['  Reason: OUTAGE: CRITICAL', false],
 ])('%s: seen first %s', (line, first) => {
   expect(coloured(line).includes('\u001b[31m')).toBe(first);
+});
+
+it('a terminal that does not say how wide it is gets whole lines', () => {
+  const line = 'Nothing stands against it. Nothing was changed.';
+  expect([wrapped(line, 0), wrapped(line, undefined), wrapped(line, 30).length]).toEqual([[line], [line], 2]);
 });
 
 it('prints the runbooks, one as columns, and an unknown one with the list of the known', async () => {

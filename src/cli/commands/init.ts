@@ -134,7 +134,7 @@ async function answers(context: CliContext, options: InitOptions) {
   const asks = options.yes !== true && context.interactive;
   const ask = async (given: string | undefined, flag: string, question: string, usual?: string): Promise<string> => {
     if (given !== undefined) return given;
-    const typed = asks ? await context.ask(usual === undefined ? question : `${question} [${usual}]`) : '';
+    const typed = asks ? await context.ask(usual ? `${question} [${usual}]` : question) : '';
     const answer = typed === '' ? usual : typed;
     if (answer !== undefined) return answer;
     throw new RunbookError('INVALID_INPUT', `${flag} is missing. Nothing was written.`, { needed: question });
