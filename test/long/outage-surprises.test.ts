@@ -24,34 +24,6 @@ describe('surprises in the outage', () => {
     await expectServiceOn(scenario, 'east');
   });
 
-  surprises.it('a leader change of the new primary right after its promotion changes nothing', async (scenario) => {
-    at(scenario, 'after', 'west', CHANGING.promote, (west) => west.leaderChange());
-    const run = await underWay(scenario);
-    const report = await run.report();
-
-    expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
-    await expectServiceOn(scenario, 'west');
-  });
-
-  doubts.it('an old primary that became primary again meanwhile: nothing else is promoted', async (scenario) => {
-    // The first try of the promotion is refused; while it is, somebody makes the old primary primary again.
-    at(scenario, 'before', 'west', CHANGING.promote, () => {
-      const east = scenario.service.cluster('east');
-      const { setId } = scenario.state('west').dr;
-      const role = { mode: 'primary', setId: setId ?? '', advertisedAddress: '', knownSecondaries: [] } as const;
-      east.setRole('dr', role, scenario.service.now());
-    });
-    scenario.service.faults.add({ cluster: 'west', endpoint: CHANGING.promote, action: { status: 503 } });
-    const run = await underWay(scenario, { onStuck: 'park' });
-    const parked = await parksInTime(run, 'Promote west');
-    expect(parked.code).toBe('STATE_DIVERGED');
-    expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
-    await expectServiceOn(scenario, 'east');
-    await run.decide('promote-back');
-    expect((await run.report()).outcome).toBe('rolled-back');
-    await expectServiceOn(scenario, 'east');
-  });
-
   doubts.it(
     'a forged result of the demotion promotes nothing: the activity asks the old primary itself',
     async (scenario) => {

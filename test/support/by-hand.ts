@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request } from 'undici';
 import type { SimulatedService } from '../../src/simulator';
+import { demotePrimary, promoteSecondary } from '../../src/simulator/roles';
 import type { Scenario } from './scenario';
 
 /** A bound only: a node that takes part again after a restart needs its time on a loaded machine. */
@@ -126,33 +127,11 @@ export async function tooSlow(limitMs: number, work: () => Promise<unknown>): Pr
   return tries;
 }
 
-/** Changes the DR primary without any runbook: nobody is re-pointed. */
-export async function changeDrPrimaryByHand(scenario: Scenario, from: string, to: string): Promise<void> {
-  const { service } = scenario;
-  const [old, next] = [service.cluster(from), service.cluster(to)];
-  const drOperationToken = next.tokens.createOperationToken(service.now());
-  await until(`${to} has everything`, () => {
-    const [above, below] = [old.snapshotState().dr, next.snapshotState().dr];
-    return below.state === 'stream-wals' && above.merkleRoot === below.merkleRoot;
-  });
-  await post(scenario, from, 'dr/primary/demote', {});
-  await until(`${from} is a secondary`, () => old.snapshotState().dr.mode === 'secondary');
-  await post(scenario, to, 'dr/secondary/promote', { dr_operation_token: drOperationToken });
-  await until(`${to} is primary`, () => next.snapshotState().dr.mode === 'primary');
-  service.advanceClock(200);
-}
-
-/** Makes a demoted cluster a DR secondary of `primary` again, without any runbook. */
-export async function joinDrByHand(scenario: Scenario, primary: string, secondary: string): Promise<void> {
-  const { service } = scenario;
-  const target = service.cluster(secondary);
-  const issued = JSON.parse(await post(scenario, primary, 'dr/primary/secondary-token', { id: target.clusterId })) as {
-    readonly wrap_info: { readonly token: string };
-  };
-  const drOperationToken = target.tokens.createOperationToken(service.now());
-  await post(scenario, secondary, 'dr/secondary/update-primary', {
-    token: issued.wrap_info.token,
-    dr_operation_token: drOperationToken,
-  });
-  await until(`${secondary} streams`, () => target.snapshotState().dr.state === 'stream-wals');
+/** Changes the DR primary past every interface: nobody is re-pointed. */
+export function changeDrPrimary({ service }: Scenario, from: string, to: string): void {
+  service.advanceClock(1_000);
+  demotePrimary(service.cluster(from), 'dr');
+  service.advanceClock(1_000);
+  promoteSecondary(service.cluster(to), 'dr', '', false);
+  service.advanceClock(1_000);
 }

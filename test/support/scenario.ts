@@ -33,7 +33,7 @@ import type { WorkersRights } from './least-privilege';
 import type { TestPerson } from './people';
 import { reportOf } from './reports';
 import { findCanaries, historyText } from './secret-search';
-import { inventoryText, otherDeployment, peopleOf, tokenFile, withTokenFiles } from './site';
+import { inventoryText, peopleOf, tokenFile, withTokenFiles } from './site';
 import type { SiteOptions } from './site';
 import { TestRun } from './test-run';
 import type { Deed } from './test-run';
@@ -75,11 +75,10 @@ export interface ScenarioOptions extends SiteOptions {
   readonly makeWorkersToken?: (policy: string) => Promise<string>;
   /** Clusters and sets; east (primary) and west (DR secondary), one node each, where nothing is given. */
   readonly topology?: Partial<Topology>;
-  /** Members of the deployment in the inventory, beside clusters; a function where they name what the service made. */
-  readonly deployment?:
-    Readonly<Record<string, unknown>> | ((service: SimulatedService) => Readonly<Record<string, unknown>>);
-  /** Clusters of the service that belong to deployments of their own: inventory members of each, by name. */
-  readonly otherDeployments?: Readonly<Record<string, Readonly<Record<string, unknown>> & { cluster: string }>>;
+  /** Members of the deployment in the inventory, beside clusters. */
+  readonly deployment?: Readonly<Record<string, unknown>>;
+  /** Clusters of the service that are another team's: they stand in no inventory of ours. */
+  readonly outside?: readonly string[];
   /** What the workers' token may do; every runbook where nothing is given. */
   readonly rights?: WorkersRights;
   /** Every cluster has its batch token in a file, once {@link Scenario.makeBatchToken} has made one. */
@@ -238,17 +237,13 @@ export class Scenario {
 
   /** Another token of the workers for a cluster, with the printed policy of its deployment. */
   workersToken(name: string): string {
-    const others = Object.entries(this.options.otherDeployments ?? {});
-    const [deployment = this.name] = others.find(([, other]) => other.cluster === name) ?? [];
-    return workersToken(this.service.cluster(name), this.inventory, deployment, this.options.rights);
+    return workersToken(this.service.cluster(name), this.inventory, this.name, this.options.rights);
   }
 
   inventoryText(): string {
     const { service, directory, options } = this;
-    const others = Object.entries(options.otherDeployments ?? {});
-    const names = [...service.clusters.keys()].filter((name) => !others.some(([, { cluster }]) => cluster === name));
+    const names = [...service.clusters.keys()].filter((name) => options.outside?.includes(name) !== true);
     const claimed = options.attestation === 'claimed';
-    const { deployment } = options;
     return inventoryText(
       { service, directory, people: this.#people },
       this.name,
@@ -261,16 +256,7 @@ export class Scenario {
       },
       {
         temporal: { namespace: temporalServer().namespace, uiAddress: temporalServer().uiAddress },
-        deployment: {
-          laboratory: claimed,
-          ...(typeof deployment === 'function' ? deployment(service) : deployment),
-        },
-        deployments: Object.fromEntries(
-          others.map(([name, { cluster, ...members }]) => [
-            name,
-            otherDeployment(service, directory, cluster, members),
-          ]),
-        ),
+        deployment: { laboratory: claimed, ...options.deployment },
       },
     );
   }

@@ -46,7 +46,7 @@ export function withTokenFiles(service: SimulatedService): SimulatedCluster[] {
 }
 
 /** The clusters of a deployment in its inventory. */
-export function clustersIn(
+function clustersIn(
   service: SimulatedService,
   names: readonly string[],
   directory: string,
@@ -75,11 +75,7 @@ export function inventoryText(
   name: string,
   names: readonly string[],
   { drSets = { main: names }, limits, person, cluster }: SiteOptions,
-  {
-    deployment,
-    deployments,
-    ...more
-  }: { readonly deployment?: Members; readonly deployments?: Members; readonly temporal?: Members } = {},
+  { deployment, ...more }: { readonly deployment?: Members; readonly temporal?: Members } = {},
 ): string {
   const listed = ({ name: each, groups, publicKey }: TestPerson): [string, Members] => {
     const own = person?.(each) ?? {};
@@ -106,13 +102,6 @@ export function inventoryText(
         quiesce: 'attested',
         ...deployment,
       },
-      ...deployments,
     },
   });
-}
-
-/** A deployment of its own with one cluster, beside the one that is tested. */
-export function otherDeployment(service: SimulatedService, directory: string, name: string, members: Members) {
-  const clusters = clustersIn(service, [name], directory);
-  return { clusters, drSets: { main: [name] }, ceremony: { holders: ['ada'] }, gates: GATES, ...members };
 }

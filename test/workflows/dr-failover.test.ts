@@ -96,7 +96,7 @@ describe('an unplanned DR failover', () => {
       await expectServesAlone(scenario, 'west');
     });
 
-    it('a primary with a blocked audit device: both refusals say what to do, and it works', async (scenario) => {
+    it('a primary with a blocked audit device: both refusals say what to do, and it works, also where the new primary changes its leader', async (scenario) => {
       const west = scenario.service.cluster('west');
       west.auditBlocked = true;
       for (const [runbook, input] of [
@@ -109,7 +109,8 @@ describe('an unplanned DR failover', () => {
       expect(broken).toMatchObject({ cluster: 'west', verdict: 'fail' });
       expect(broken?.next).toContain('stop the service on every node of west');
       await west.kill();
-      expect(await failOver(scenario)).toMatchObject({ outcome: 'completed' });
+      at(scenario, 'after', 'east', CHANGING.promote, (east) => east.leaderChange());
+      expect(await failOver(scenario)).toMatchObject({ outcome: 'completed', parkings: [] });
       await expectServesAlone(scenario, 'east');
     });
   });

@@ -247,13 +247,6 @@ describe('replication ends', () => {
       expect(statuses(scenario, 'europe', endpoint)).toEqual([0]);
     });
 
-    it('parked, abort: the service refuses, and nothing is changed', async (scenario) => {
-      refuse(scenario, 'east', disable('dr', 'primary'));
-      const run = await tearDown(scenario, 'dr', 'east', 'approve disable', 'abort');
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      expectFollows(scenario, 'west', 'east');
-    });
-
     it('parked, retry: the service refuses once, and an answer is lost; a connected DR secondary is cut off behind the gate', async (scenario) => {
       refuse(scenario, 'east', disable('dr', 'primary'), 403, 1);
       const expectLost = loseAnswers(scenario, { east: [disable('dr', 'primary')] });

@@ -1,6 +1,5 @@
 import { writeFile } from 'node:fs/promises';
-import { demotePrimary, promoteSecondary } from '../../src/simulator/roles';
-import { post, unsealAll, until } from '../support/by-hand';
+import { changeDrPrimary, post, unsealAll, until } from '../support/by-hand';
 import { expectFollows, loseAnswers, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
@@ -33,7 +32,7 @@ const losing = new Lane(() => continents({ performance }));
 const outside = new Lane(() =>
   Scenario.start({
     topology: { mounts, clusters: clusters('east', 'oceania'), performance, dr: [] },
-    otherDeployments: { 'another-team': { cluster: 'oceania' } },
+    outside: ['oceania'],
   }),
 );
 
@@ -126,11 +125,7 @@ describe('a new performance secondary', () => {
     });
 
     it('the primary is a promoted DR secondary of the performance primary', async (scenario) => {
-      const { service } = scenario;
-      demotePrimary(service.cluster('east'), 'dr');
-      service.advanceClock(1_000);
-      promoteSecondary(service.cluster('west'), 'dr', '', false);
-      service.advanceClock(1_000);
+      changeDrPrimary(scenario, 'east', 'west');
       plant(scenario, 'oceania', 'west');
       const run = await onboard(scenario, 'oceania', { primary: 'west', filter: 'none' }, 'approve wipe');
       const report = await run.report();

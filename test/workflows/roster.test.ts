@@ -18,10 +18,10 @@ describe('the roster of a ceremony', () => {
     process.env['TEST_ROSTER_URL'] = told.origin;
     const roster = { holders: ['ada', 'bert', 'cleo'], standBy: ['dora', 'emil'], inviteStandByAfter: '1200ms' };
     scenario = await Scenario.start({
-      deployment: () => ({
+      deployment: {
         ceremony: { collectFor: '30m', useFor: '30m', ...roster },
         notifications: [{ name: 'pager', kind: 'webhook', url: { env: 'TEST_ROSTER_URL' } }],
-      }),
+      },
     });
   });
   afterAll(() => Promise.all([scenario.stop(), told.stop()]));

@@ -1,5 +1,6 @@
-import { changeDrPrimaryByHand, joinDrByHand } from '../support/by-hand';
+import { changeDrPrimary } from '../support/by-hand';
 import { CHANGING, expectFiltered, expectFollows, loseAnswers, refuse, statuses } from '../support/faults';
+import { bringBack } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
 import { FILTER, replicating, Scenario } from '../support/scenario';
@@ -38,7 +39,7 @@ describe('a secondary that is to follow another primary', () => {
     it('refused: by addresses, and where there is nothing to do', async (scenario) => {
       for (const form of ['token', 'addresses'])
         expect(await scenario.refusal(NAME, { ...north, primary: 'east', form })).toContain('something to do');
-      await changeDrPrimaryByHand(scenario, 'east', 'west');
+      changeDrPrimary(scenario, 'east', 'west');
       const demoted = { ...north, secondary: 'east', form: 'addresses' };
       expect(await scenario.refusal(NAME, demoted)).toContain('addresses are not allowed on a demoted cluster');
       const unknown = { ...north, form: 'addresses' };
@@ -94,7 +95,7 @@ describe('a secondary that is to follow another primary', () => {
     const GIVE = 'Give europe the addresses of west';
 
     it('refused: a version that is too old', async (scenario) => {
-      await changeDrPrimaryByHand(scenario, 'east', 'west');
+      changeDrPrimary(scenario, 'east', 'west');
       const all = [...scenario.service.clusters.values()];
       const versions = all.map(({ version }) => version);
       for (const each of all) each.version = '1.15.16+ent';
@@ -129,8 +130,8 @@ describe('a secondary that is to follow another primary', () => {
 
     it('lost answers: update-primary by token, secondary-token, paths-filter', async (scenario) => {
       // East serves again, and europe still knows west only.
-      await joinDrByHand(scenario, 'west', 'east');
-      await changeDrPrimaryByHand(scenario, 'west', 'east');
+      await bringBack(scenario, 'east', 'west');
+      changeDrPrimary(scenario, 'west', 'east');
       const id = scenario.state('europe').clusterId;
       const lost = { east: [`POST ${PERFORMANCE}/primary/paths-filter/${id}`, TOKEN], europe: [UPDATE] };
       const expectLost = loseAnswers(scenario, lost);
