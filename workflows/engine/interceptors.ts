@@ -4,9 +4,10 @@ import {
   AsyncLocalStorage,
   defaultPayloadConverter,
   isCancellation,
+  workflowInfo,
 } from '@temporalio/workflow';
 import type { ActivityInput, Next, WorkflowInterceptors, WorkflowOutboundCallsInterceptor } from '@temporalio/workflow';
-import type { Finding } from '../../src/contracts/run-facts';
+import type { Finding, StepContext } from '../../src/contracts/run-facts';
 import type { ActivityRecord, Served, ShownFailure, StepPosition } from '../../src/report/run-record';
 import { fieldsOf, listOf, shownError } from '../../src/report/run-record';
 import { failureFacts } from './failures';
@@ -14,7 +15,7 @@ import type { RunState } from './run-state';
 
 /** Which step activities belong to, and the run that keeps what they were given and gave. */
 interface StepScope {
-  readonly state: Pick<RunState, 'activities' | 'stepContext'>;
+  readonly state: Pick<RunState, 'activities' | 'acknowledgedRunId'>;
   readonly step: StepPosition;
 }
 
@@ -38,11 +39,14 @@ class StepInterceptor implements WorkflowOutboundCallsInterceptor {
     // What has a summary of its own belongs to no step, such as a notification that a step gives rise to.
     if (scope === undefined || input.options.summary !== undefined) return withoutServed(await next(input)).result;
     const { state, step } = scope;
+    const { name, number, attempt } = step;
+    const { originalExecutionRunId: originalRunId } = workflowInfo();
+    const context: StepContext = { name, number, attempt, originalRunId, acknowledgedRunId: state.acknowledgedRunId };
     return state.activities.note(input.activityType, step, input.args[0], () =>
       next({
         ...input,
-        options: { ...input.options, summary: step.number === 0 ? step.name : `${step.number} ${step.name}` },
-        headers: { ...input.headers, step: defaultPayloadConverter.toPayload(state.stepContext(step)) },
+        options: { ...input.options, summary: number === 0 ? name : `${number} ${name}` },
+        headers: { ...input.headers, step: defaultPayloadConverter.toPayload(context) },
       }),
     );
   }

@@ -20,15 +20,6 @@ export const ABORT: Choice = {
   effect: 'end the run here; what was done stays, clean-ups run, the report says what is left',
 };
 
-export const PROMOTE_SECONDARY: Choice = {
-  action: 'promote-secondary',
-  effect: 'go on: promote the new primary and finish the run',
-};
-export const PROMOTE_BACK: Choice = {
-  action: 'promote-back',
-  effect: 'promote the old primary again; it holds every write',
-};
-
 /** Inside an outage there is no harmless end. */
 export const LEAVE: Choice = {
   action: 'leave',

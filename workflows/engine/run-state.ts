@@ -3,15 +3,7 @@ import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/run-status';
 import type { SiteFacts } from '../../src/contracts/activities';
 import type { Asked } from '../../src/contracts/next-commands';
 import type { RunbookName } from '../../src/contracts/names';
-import type {
-  Attested,
-  Finding,
-  Receipt,
-  RunFact,
-  RunOutcome,
-  RunPhase,
-  StepContext,
-} from '../../src/contracts/run-facts';
+import type { Attested, Finding, Receipt, RunFact, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { CarryingOut, RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import type { RunEnding, RunRecord } from '../../src/report/run-record';
 import { carryingOutText, waitedFor } from '../../src/words/status';
@@ -111,13 +103,6 @@ export class RunState {
   /** Before the change: whatever waits then keeps clients out of a cluster that could serve them. */
   get holdsClients(): boolean {
     return this.clientsHeld && this.outageSince === undefined;
-  }
-
-  /** The context of an activity call. */
-  stepContext(step: Pick<StepRecord, 'name' | 'number' | 'attempt'>): StepContext {
-    const { name, number, attempt } = step;
-    const { originalExecutionRunId: originalRunId } = workflowInfo();
-    return { name, number, attempt, originalRunId, acknowledgedRunId: this.acknowledgedRunId };
   }
 
   /** Runs `body`, whose activities belong to no step of the timeline, such as checks of what people sent. */

@@ -60,40 +60,36 @@ interface AnyInput {
   readonly dryRun?: boolean;
 }
 
-interface Runbook<I extends AnyInput> {
-  readonly name: RunbookName;
-  readonly body: (run: Run, input: I) => Promise<Ending>;
+type Body<I> = (run: Run, input: I) => Promise<Ending>;
+
+/** What is said of a runbook beside its name and body. */
+interface More {
   /** For scheduled runs: nobody outside is told that they ran; `unless-wrong`: but that they did not end well. */
   readonly quiet?: true | 'unless-wrong';
   /**
    * What the run becomes where a failover takes its lock over; what it holds, such as key shares, stays in hand. Absent
    * for runs that no failover may take over.
    */
-  readonly failOver?: (run: Run, input: InputOf<'drFailover'>) => Promise<Ending>;
+  readonly failOver?: Body<InputOf<'drFailover'>>;
 }
 
-/** The result of a run. */
-export type RunbookResult = HandedOver | ((Report | FoundOut) & { readonly record?: RecordHead });
-
-type More = Pick<Runbook<AnyInput>, 'quiet' | 'failOver'>;
+interface Runbook<I> extends More {
+  readonly name: RunbookName;
+  readonly body: Body<I>;
+}
 
 /** A runbook as a workflow, which Temporal knows by its export. A stop ends its body wherever it is. */
-export function runbook<N extends RunbookName>(
-  name: N,
-  body: (run: Run, input: InputOf<N>) => Promise<Ending>,
-  more: More = {},
-): (input: unknown) => Promise<RunbookResult> {
+export function runbook<N extends RunbookName>(name: N, body: Body<InputOf<N>>, more: More = {}) {
   return runbookInParts<N>(name, (run, input) => run.abortable(() => body(run, input)), more);
 }
 
 /** As {@link runbook}, where the body itself says which of its parts a stop ends. */
-export function runbookInParts<N extends RunbookName>(
-  name: N,
-  body: (run: Run, input: InputOf<N>) => Promise<Ending>,
-  more: More = {},
-): (input: unknown) => Promise<RunbookResult> {
-  return (input) => executeRunbook<InputOf<N>>({ name, body, ...more }, input);
+export function runbookInParts<N extends RunbookName>(name: N, body: Body<InputOf<N>>, more: More = {}) {
+  return (input: unknown): Promise<RunbookResult> => executeRunbook<InputOf<N>>({ name, body, ...more }, input);
 }
+
+/** The result of a run. */
+type RunbookResult = HandedOver | ((Report | FoundOut) & { readonly record?: RecordHead });
 
 /** Executes a runbook: handlers first, input, lock, body, clean-ups, report. */
 async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): Promise<RunbookResult> {

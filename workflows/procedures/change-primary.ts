@@ -7,7 +7,8 @@ import type { Approvals } from '../engine/approvals';
 import type { FailureFacts } from '../engine/failures';
 import { OutageDecision, RunStopped, StepFailed, TakenOver, isStop, readInOutage } from '../engine/failures';
 import type { OperationTokens } from './operation-tokens';
-import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
+import type { Choice } from '../engine/parking';
+import { LEAVE } from '../engine/parking';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
@@ -47,6 +48,15 @@ type Outage = PrimaryChange & { readonly run: Run };
 
 /** What comes next in the outage: planned, decided by a person, or the side where service is. */
 type Next = 'demote' | OutageDecision['choice'] | Side;
+
+const PROMOTE_SECONDARY: Choice = {
+  action: 'promote-secondary',
+  effect: 'go on: promote the new primary and finish the run',
+};
+const PROMOTE_BACK: Choice = {
+  action: 'promote-back',
+  effect: 'promote the old primary again; it holds every write',
+};
 
 /** A candidate that does not answer cannot take over: before anything was sent that is as certain as a refusal. */
 const SILENT = [

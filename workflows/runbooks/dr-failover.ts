@@ -172,13 +172,10 @@ async function tellNotPromoted(run: Run, deployment: string, { route, promoted }
 
 /** What is left to do from the promotion on: everybody follows the new primary, and the old one stays fenced. */
 function leaveProtection(run: Run, deployment: string, route: FailoverRoute): void {
-  const { to: primary, otherDrSecondaries, silentDrSecondaries, performanceSecondaries } = route;
+  const { from, to: primary, otherDrSecondaries, silentDrSecondaries, performanceSecondaries } = route;
   leaveFollowing(run, 'dr', primary, [...otherDrSecondaries, ...silentDrSecondaries]);
   leaveFollowing(run, 'performance', primary, performanceSecondaries);
-  run.state.left.add(rejoinLater(deployment, route), fenceOf(route.from));
-}
-
-function rejoinLater(deployment: string, { from, to }: FailoverRoute): string {
-  const rejoin = { deployment, cluster: from, primary: to, reason: `${from} is back after the failover to ${to}` };
-  return `Keep ${from} fenced. When it answers again: \`${nextCommandOf.start('drRejoin', rejoin)}\``;
+  const rejoin = { deployment, cluster: from, primary, reason: `${from} is back after the failover to ${primary}` };
+  const later = `Keep ${from} fenced. When it answers again: \`${nextCommandOf.start('drRejoin', rejoin)}\``;
+  run.state.left.add(later, fenceOf(from));
 }

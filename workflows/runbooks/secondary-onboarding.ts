@@ -60,14 +60,7 @@ async function onboard(
   if (filter) {
     await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
       const { authority } = approvals;
-      const written = {
-        deployment,
-        cluster: primary,
-        id,
-        filter,
-        secondary: outside ? undefined : secondary,
-        authority,
-      };
+      const written = { deployment, cluster: primary, id, filter, authority, ...(!outside && { secondary }) };
       return changingFilter(run, written, () => call.writePathsFilter(written));
     });
     left.add(
