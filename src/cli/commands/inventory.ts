@@ -156,10 +156,9 @@ function compareFingerprints(context: CliContext, people: readonly PersonKey[]):
 }
 
 function lines(inventory: Inventory): string[] {
-  const { people, deployments } = inventory;
   return [
     'The inventory has no mistakes.',
-    ...[...deployments.values()].flatMap((deployment) => {
+    ...[...inventory.deployments.values()].flatMap((deployment) => {
       const { name, drSets, ceremony, gates, laboratory } = deployment;
       return [
         `Deployment ${name}${laboratory ? ' (LABORATORY: claims carry everything)' : ''}`,
@@ -173,11 +172,6 @@ function lines(inventory: Inventory): string[] {
           return `  gate ${gate}: ${gates[gate].approvals} of ${gates[gate].groups.join(', ')}${shut}`;
         }),
       ];
-    }),
-    ...[...people.values()].map((person) => {
-      const { name, attestation, groups } = person;
-      const known = hasJoined(person) ? attestation : 'has not joined';
-      return `Person ${name}: ${known}${groups.length === 0 ? '' : `, in ${groups.join(', ')}`}`;
     }),
   ];
 }
