@@ -113,7 +113,6 @@ export abstract class Collection {
   async #end(carryOut: (destroy: (call: StepCalls) => Promise<void>) => Promise<unknown>): Promise<void> {
     const ceremony = this.handle;
     this.closed = true;
-    this.handle = undefined;
     if (!ceremony) return;
     this.run.signals.on('share', undefined);
     this.run.state.invitation = undefined;
@@ -121,6 +120,8 @@ export abstract class Collection {
       await this.ending(call);
       await call.destroyCeremonyKeys({ ceremony });
     });
+    // Not before: where the run is stopped meanwhile, its clean-up destroys them.
+    this.handle = undefined;
   }
 
   async #receive(items: readonly InboxItem[]): Promise<void> {
@@ -134,7 +135,7 @@ export abstract class Collection {
       const past = this.#isPast(ceremony);
       const known = verdicts.map((each) => (past && each.code === 'accepted' ? { ...each, ...ANOTHER_ROUND } : each));
       receiveVerdicts(state, known, gives);
-      if (past || !this.handle) return;
+      if (past || this.closed) return;
       this.keysLost = undefined;
       take();
     } catch (error) {
@@ -142,7 +143,7 @@ export abstract class Collection {
       if (!failure) throw error;
       receiveVerdicts(state, this.#unchecked(items, ceremony, failure.code), gives);
     }
-    if (this.handle) this.show();
+    if (!this.closed) this.show();
   }
 
   /** Where enough is in hand, the token generation finds out for itself whether the keys are there. */

@@ -43,8 +43,10 @@ class Pending<T> {
 function collecting({
   threshold = 2,
   timesUp = 0,
+  calls = {},
   ...outage
 }: {
+  calls?: Readonly<Record<string, unknown>>;
   threshold?: number;
   /** So many waits are ended by the clock. */
   timesUp?: number;
@@ -72,7 +74,7 @@ function collecting({
   };
   const serviceIsOut = outage.outageSince !== undefined && outage.serviceBackAt === undefined;
   const { run, findings, receipts, waiting, send } = fakeRun({
-    calls: { createCeremony },
+    calls: { createCeremony, ...calls },
     failing: { 'Generate operation token on west': [{ ...REJECTED }] },
     state: { ...outage, serviceIsOut },
     run: { waitFor },
@@ -160,6 +162,16 @@ it('where enough shares are in hand, a check that fails gives up no keys: the to
   await collection.collect();
   expect(epochs()).toBe(1);
   expect(receipts[1]).toMatchObject({ code: 'not-checked', text: expect.stringContaining('send it again') as string });
+});
+
+it('keys whose destruction a stop cut short are destroyed by the clean-up of the run, once', async () => {
+  const destroyCeremonyKeys = jest.fn().mockRejectedValueOnce(GONE).mockResolvedValue({ destroyed: true });
+  const { collection } = collecting({ calls: { destroyCeremonyKeys } });
+  await collection.invite();
+  await expect(collection.close()).rejects.toBe(GONE);
+  await collection.abandon();
+  await collection.abandon();
+  expect(destroyCeremonyKeys).toHaveBeenCalledTimes(2);
 });
 
 describe('the clock, before enough shares are in hand', () => {
