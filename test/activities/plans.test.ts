@@ -78,6 +78,7 @@ describe('the rights that a plan asks for are those of its operations', () => {
   };
   type Runbook = Exclude<Parameters<ActivityBench['assess']>[0], 'readiness'>;
   it.each<[Runbook, object, Readonly<Record<string, string>>, ((assess: Assess) => ReturnType<Assess>)?]>([
+    ['drSwitchover', { to: 'west' }, { east: `primary/demote ${ISSUES}` }],
     ['performancePromotion', { to: 'europe' }, PROMOTION],
     ['primaryEnablement', { kind: 'dr', cluster: 'south' }, { south: 'primary/enable' }],
     ['drSecondaryOnboarding', { primary: 'east', secondary: 'north' }, { east: ISSUES, north: JOINS }],
