@@ -181,8 +181,7 @@ export class Logins {
   #session(login: Login, members: readonly ClusterEntry[]): Session {
     const [own] = members;
     const key = JSON.stringify([own?.deployment, own?.drSet, login]);
-    const known = this.#sessions.get(key);
-    const session = known ?? {
+    const session: Session = this.#sessions.get(key) ?? {
       login,
       members,
       held: undefined,

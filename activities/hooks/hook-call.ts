@@ -103,7 +103,8 @@ export async function runCommand(entry: CommandHook, facts: HookFacts, signal: A
     child.once('exit', (code, killedBy) => resolve(code ?? String(killedBy)));
   });
   const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  const first = await Promise.race([ended, timeIsOver(entry.timeoutMs, signal)]);
+  const over = delay(entry.timeoutMs, 'timed-out', { signal, ref: false }).catch(() => 'cancelled');
+  const first = await Promise.race([ended, over]);
   if (first === 'timed-out' || first === 'cancelled') await end(child, ended);
   await Promise.race([closed, delay(REST_WITHIN_MS)]);
   child.stdout.destroy();
@@ -114,15 +115,6 @@ export async function runCommand(entry: CommandHook, facts: HookFacts, signal: A
   const exit = begun ? `exit ${first}` : `not started (${first})`;
   const how = first === 'timed-out' ? `still running after ${entry.timeoutMs / 1000} s, ended` : exit;
   return { ok: first === 0, how, begun, output: output.text() };
-}
-
-async function timeIsOver(milliseconds: number, signal: AbortSignal): Promise<'timed-out' | 'cancelled'> {
-  try {
-    await delay(milliseconds, undefined, { signal, ref: false });
-    return 'timed-out';
-  } catch {
-    return 'cancelled';
-  }
 }
 
 /** What it started itself ends with it. */

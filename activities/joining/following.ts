@@ -3,7 +3,6 @@ import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Limits } from '../../src/inventory';
 import { isRunbookError, RunbookError, orElse } from '../../src/errors';
-import type { Leader } from '../../src/vault';
 import type { ClusterAccess } from '../clusters';
 import { betweenClusters, onCluster } from '../execution';
 import {
@@ -85,19 +84,13 @@ const FOLLOW_BUDGET_MS = 60_000;
 
 /**
  * A primary by its active node, and the addresses by which a secondary may know it: what the inventory advertises, and the
- * node's own. The node says in the same wave that it leads.
+ * node's own.
  */
 export async function readSource(source: ClusterAccess, kind: ReplicationKind, signal: AbortSignal) {
   const { client, entry } = source;
-  let asked: Promise<Leader> | undefined;
   const both = (node: string) =>
-    Promise.all([client[kind].status({ node, signal }), (asked = client.sys.leader({ node, signal }))]);
-  const leads = async () => {
-    const told = await asked?.catch(orElse(signal, () => undefined));
-    return told !== undefined && (told.isSelf || !told.haEnabled);
-  };
-  const evidence = { of: 'itself', leads } as const;
-  const [status, { leaderClusterAddress }] = await client.atActiveNode(both, { signal, evidence });
+    Promise.all([client[kind].status({ node, signal }), client.sys.leader({ node, signal })]);
+  const [status, { leaderClusterAddress }] = await client.atActiveNode(both, { signal });
   const advertised = entry.advertisedClusterAddress === 'node-address' ? undefined : entry.advertisedClusterAddress;
   return {
     state: observeReplication(demandMode(source, status), undefined),
@@ -210,7 +203,10 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind & { rea
   if (!('late' in seen))
     return { verdict: 'equal' as const, observed: `the Merkle roots of ${primary} and ${secondary} are equal` };
   const bothTold = last.length === 2 && !last.includes(undefined);
-  return { verdict: bothTold ? ('not-seen-equal' as const) : ('not-readable' as const), observed: `${seen.late}; while ${primary} takes writes this proves nothing` };
+  return {
+    verdict: bothTold ? ('not-seen-equal' as const) : ('not-readable' as const),
+    observed: `${seen.late}; while ${primary} takes writes this proves nothing`,
+  };
 }
 
 /* After a cluster was enabled as secondary: seals, the first copy, and whether it takes a credential (facts 2.8, 3.2). */

@@ -1,5 +1,5 @@
 /** Every endpoint of the interface document is in the client, with its method, path, body and answer. */
-import type { ServiceClient } from '../../src/vault';
+import type { ReplicationKind, ServiceClient } from '../../src/vault';
 import { Secret } from '../../src/secret';
 import { INTERFACE_ROWS } from '../support/endpoint-page';
 import { openNode } from './support/scripted-cluster';
@@ -26,43 +26,64 @@ const dynamic = { dynamic_filtered_mounts: ['ns1/kv/'], dynamic_filtered_namespa
 const visible = { mounts: ['ns1/kv/'], namespaces: [] };
 const join = { primaryApiAddr: 'https://a:8200', caFile: '/ca.pem', caPath: '/ca' };
 const joinBody = { primary_api_addr: 'https://a:8200', ca_file: '/ca.pem', ca_path: '/ca' };
-const wrapped = { data: null, wrap_info: { token: 'x.y.z', ttl: 1800 } };
+const wrapped = [{ form: 'wrapped' }, { json: { data: null, wrap_info: { token: 'x.y.z', ttl: 1800 } } }] as const;
+const encrypted = [{ form: 'encrypted' }, { json: { data: { token: 'ENCRYPTED' }, wrap_info: null } }] as const;
 const primaryClusterAddr = 'https://lb:8201';
 const atLb = { primary_cluster_addr: primaryClusterAddr };
 
 /** Sections 4.1 and 4.2 of the interface document, as they are written there. */
+const inBothKinds = (kind: ReplicationKind): readonly Row[] => {
+  const base = `/sys/replication/${kind}`;
+  const [auth, asAuth] = kind === 'dr' ? [{ drOperationToken }, asDr] : [{}, {}];
+  const updatePrimaryAddrs = ['https://b:8201'];
+  return [
+    [`GET ${base}/status`, (it, o) => it[kind].status(o), undefined, { mode: 'disabled' }, disabled],
+    [`POST ${base}/primary/enable`, (it, o) => it[kind].primary.enable({ primaryClusterAddr }, o), atLb],
+    [`POST ${base}/primary/demote`, (it, o) => it[kind].primary.demote(o), {}],
+    [`POST ${base}/primary/disable`, (it, o) => it[kind].primary.disable(o), {}],
+    [
+      `POST ${base}/primary/secondary-token`,
+      (it, o) => it[kind].primary.secondaryToken({ id: ID, ttl: '10m', secondaryPublicKey: 'PUBLIC' }, o),
+      { id: ID, ttl: '10m', secondary_public_key: 'PUBLIC' },
+      ...(kind === 'dr' ? encrypted : wrapped),
+    ],
+    [`POST ${base}/primary/revoke-secondary`, (it, o) => it[kind].primary.revokeSecondary({ id: ID }, o), { id: ID }],
+    [
+      `POST ${base}/secondary/generate-public-key`,
+      (it, o) => it[kind].secondary.generatePublicKey(o),
+      {},
+      ...publicKey,
+    ],
+    [
+      `POST ${base}/secondary/enable`,
+      (it, o) => it[kind].secondary.enable({ token, ...join }, o),
+      { token: 'activation', ...joinBody },
+    ],
+    [
+      `POST ${base}/secondary/promote`,
+      (it, o) => it[kind].secondary.promote({ ...auth, primaryClusterAddr, force: false }, o),
+      { ...asAuth, ...atLb, force: false },
+    ],
+    [`POST ${base}/secondary/disable`, (it, o) => it[kind].secondary.disable(auth, o), asAuth],
+    [
+      `POST ${base}/secondary/update-primary`,
+      (it, o) =>
+        it[kind].secondary.updatePrimary(
+          { ...auth, ...(kind === 'dr' ? { token, ...join } : { updatePrimaryAddrs }) },
+          o,
+        ),
+      {
+        ...asAuth,
+        ...(kind === 'dr' ? { token: 'activation', ...joinBody } : { update_primary_addrs: updatePrimaryAddrs }),
+      },
+    ],
+  ];
+};
+
 const DR = '/sys/replication/dr';
 const DR_ATTEMPT = `${DR}/secondary/generate-operation-token`;
 const ON_DR: readonly Row[] = [
-  [`GET ${DR}/status`, ({ dr }, o) => dr.status(o), undefined, { mode: 'disabled' }, disabled],
-  [`POST ${DR}/primary/enable`, ({ dr }, o) => dr.primary.enable({ primaryClusterAddr }, o), atLb],
-  [`POST ${DR}/primary/demote`, ({ dr }, o) => dr.primary.demote(o), {}],
-  [`POST ${DR}/primary/disable`, ({ dr }, o) => dr.primary.disable(o), {}],
-  [
-    `POST ${DR}/primary/secondary-token`,
-    ({ dr }, o) => dr.primary.secondaryToken({ id: ID, ttl: '10m', secondaryPublicKey: 'PUBLIC' }, o),
-    { id: ID, ttl: '10m', secondary_public_key: 'PUBLIC' },
-    { form: 'encrypted' },
-    { json: { data: { token: 'ENCRYPTED' }, wrap_info: null } },
-  ],
-  [`POST ${DR}/primary/revoke-secondary`, ({ dr }, o) => dr.primary.revokeSecondary({ id: ID }, o), { id: ID }],
-  [`POST ${DR}/secondary/generate-public-key`, ({ dr }, o) => dr.secondary.generatePublicKey(o), {}, ...publicKey],
-  [
-    `POST ${DR}/secondary/enable`,
-    ({ dr }, o) => dr.secondary.enable({ token, ...join }, o),
-    { token: 'activation', ...joinBody },
-  ],
-  [
-    `POST ${DR}/secondary/promote`,
-    ({ dr }, o) => dr.secondary.promote({ drOperationToken, primaryClusterAddr, force: false }, o),
-    { ...asDr, ...atLb, force: false },
-  ],
-  [`POST ${DR}/secondary/disable`, ({ dr }, o) => dr.secondary.disable({ drOperationToken }, o), asDr],
-  [
-    `POST ${DR}/secondary/update-primary`,
-    ({ dr }, o) => dr.secondary.updatePrimary({ drOperationToken, token, ...join }, o),
-    { ...asDr, token: 'activation', ...joinBody },
-  ],
+  ...inBothKinds('dr'),
   [
     `GET ${DR_ATTEMPT}/attempt`,
     ({ dr }, o) => dr.secondary.generateOperationToken.readAttempt(o),
@@ -109,22 +130,7 @@ const ON_DR: readonly Row[] = [
 const PERFORMANCE = '/sys/replication/performance';
 const FILTER = `${PERFORMANCE}/primary/paths-filter/:id`;
 const ON_PERFORMANCE: readonly Row[] = [
-  [`GET ${PERFORMANCE}/status`, (it, o) => it.performance.status(o), undefined, { mode: 'disabled' }, disabled],
-  [`POST ${PERFORMANCE}/primary/enable`, (it, o) => it.performance.primary.enable({}, o), {}],
-  [`POST ${PERFORMANCE}/primary/demote`, (it, o) => it.performance.primary.demote(o), {}],
-  [`POST ${PERFORMANCE}/primary/disable`, (it, o) => it.performance.primary.disable(o), {}],
-  [
-    `POST ${PERFORMANCE}/primary/secondary-token`,
-    (it, o) => it.performance.primary.secondaryToken({ id: ID }, o),
-    { id: ID },
-    { form: 'wrapped' },
-    { json: wrapped },
-  ],
-  [
-    `POST ${PERFORMANCE}/primary/revoke-secondary`,
-    (it, o) => it.performance.primary.revokeSecondary({ id: ID }, o),
-    { id: ID },
-  ],
+  ...inBothKinds('performance'),
   [`POST ${FILTER}`, (it, o) => it.performance.primary.pathsFilter.write({ id: ID, ...filter }, o), filter],
   [`GET ${FILTER}`, (it, o) => it.performance.primary.pathsFilter.read(ID, o), undefined, filter, { json: filter }],
   [`DELETE ${FILTER}`, (it, o) => it.performance.primary.pathsFilter.delete(ID, o), ...silent],
@@ -141,28 +147,6 @@ const ON_PERFORMANCE: readonly Row[] = [
     undefined,
     visible,
     { json: dynamic },
-  ],
-  [
-    `POST ${PERFORMANCE}/secondary/generate-public-key`,
-    (it, o) => it.performance.secondary.generatePublicKey(o),
-    {},
-    ...publicKey,
-  ],
-  [
-    `POST ${PERFORMANCE}/secondary/enable`,
-    (it, o) => it.performance.secondary.enable({ token, caFile: '/ca.pem' }, o),
-    { token: 'activation', ca_file: '/ca.pem' },
-  ],
-  [
-    `POST ${PERFORMANCE}/secondary/promote`,
-    (it, o) => it.performance.secondary.promote({ primaryClusterAddr, force: true }, o),
-    { ...atLb, force: true },
-  ],
-  [`POST ${PERFORMANCE}/secondary/disable`, (it, o) => it.performance.secondary.disable({}, o), {}],
-  [
-    `POST ${PERFORMANCE}/secondary/update-primary`,
-    (it, o) => it.performance.secondary.updatePrimary({ updatePrimaryAddrs: ['https://b:8201'] }, o),
-    { update_primary_addrs: ['https://b:8201'] },
   ],
 ];
 const ROWS = [...ON_DR, ...ON_PERFORMANCE];
