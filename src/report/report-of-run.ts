@@ -38,7 +38,16 @@ function planOf(run: RunRecord): Report['plan'] {
   return undefined;
 }
 
+/** The cluster that was demoted was promoted again, and no other one before. */
+function isOldPrimaryBack(run: RunRecord): boolean {
+  if (run.ending?.outcome === 'rolled-back') return true;
+  const demotion = completed(run, 'demotePrimary').at(-1);
+  const promotions = completed(run, 'promoteSecondary');
+  return promotions.length > 0 && promotions.every((each) => demotion && clusterOf(each) === clusterOf(demotion));
+}
+
 function lossOf(run: RunRecord): Report['loss'] {
+  if (isOldPrimaryBack(run)) return { loss: 'none', why: 'the old primary, which holds every write, is primary.' };
   const ran = (types: RegExp): boolean => run.activities.some(({ type }) => types.test(type));
   // A failover says beforehand what it may lose; one that promoted nothing has lost nothing.
   const inVain = ran(/^assessDrFailover$/) && !ran(/^promote/);
@@ -117,9 +126,7 @@ function askedOf(run: RunRecord): Pick<Report, 'asked' | 'reason' | 'takenOver'>
     typeof value === 'string' && value.length > LONGEST_SHOWN ? `${value.slice(0, LONGEST_SHOWN)}...` : value;
   const given = Object.entries(run.input).filter(([, value]) => value !== undefined);
   const [became] = factsOf(run, 'became-failover');
-  const ordered = factsOf(run, 'control').findLast(
-    ({ control, at }) => control === 'take-over' && at <= (became?.at ?? 0),
-  );
+  const ordered = factsOf(run, 'control').findLast(({ control }) => control === 'take-over');
   return {
     reason: textOf(run.input['reason']),
     asked: given.length === 0 ? undefined : Object.fromEntries(given.map(([name, value]) => [name, shortened(value)])),

@@ -211,6 +211,19 @@ it('what a failover says that it may lose counts once a promotion was tried, and
   });
 });
 
+it('what could not be compared is no loss where the old primary, which holds every write, is primary again', () => {
+  const compared = activity('compareAfterDemotion', [2_000, 2_100], { result: { loss: 'bounded', why: 'unequal' } });
+  const promoted = (cluster: string, at: number) => activity('promoteSecondary', [at, at + 50], { input: { cluster } });
+  const lossAfter = (...more: readonly ActivitySpecification[]) =>
+    reportAfter([demotion, compared, ...more]).loss?.loss;
+  expect(lossAfter()).toBe('bounded');
+  expect(lossAfter(promoted('west', 2_200))).toBe('bounded');
+  expect(lossAfter(promoted('east', 2_300))).toBe('none');
+  expect(lossAfter(promoted('west', 2_200), promoted('east', 2_300))).toBe('bounded');
+  const run = new RunBuilder([demotion, compared]).ended(3_000, 'rolled-back');
+  expect(reportOf(run.build()).loss?.loss).toBe('none');
+});
+
 /** RTO, RPO and time without protection against what the inventory wants: nothing is met that was not measured. */
 
 const startedAt = iso(0);
