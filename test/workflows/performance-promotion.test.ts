@@ -1,7 +1,6 @@
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { actions, expectFiltered, expectFollows, loseAnswers, refuse, refusePromotion } from '../support/faults';
 import { statuses, writeRightBeforeDemotion } from '../support/faults';
-import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
 import { FILTER, replicating, Scenario } from '../support/scenario';
@@ -56,16 +55,6 @@ describe('a performance secondary that becomes the performance primary', () => {
       const alive = { to: 'europe', from: 'east', mode: 'unplanned' };
       expect(await scenario.refusal(NAME, alive)).toContain('no cluster answers as performance primary');
       expect(scenario.calls('east', 'performance/primary/demote')).toBe(0);
-    });
-
-    it('taken over at a parked demotion', async (scenario) => {
-      refuse(scenario, 'east', DEMOTE);
-      const run = await scenario.begin(NAME, { to: 'europe' }, 'approve promote');
-      await run.parks('Demote east');
-      await expectTakenOver(scenario, run, NAME);
-      const { steps } = await run.status();
-      expect(steps).toContainEqual(expect.objectContaining({ name: 'Release the clients', state: 'done' }));
-      expect(primaries(scenario)).toEqual(['east']);
     });
 
     it('completes as planned', async (scenario) => {

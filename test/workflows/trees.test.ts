@@ -3,7 +3,7 @@
  * it is all that the run does; it holds no lock of a deployment, so that no failover takes it over. `drReindex` checks,
  * rebuilds the tree behind its gate, follows that to its end, and checks again.
  */
-import { CHANGING, loseAnswers, refuse, signalled, statuses } from '../support/faults';
+import { CHANGING, loseAnswers, refuse, statuses } from '../support/faults';
 import { until } from '../support/by-hand';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
@@ -128,17 +128,6 @@ describe('Merkle trees', () => {
         expect(report.findings).toMatchObject([{ severity: 'critical', code: 'merkle-tree-corrupted' }]);
         expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
         scenario.service.cluster('west').corruptedPages = undefined;
-      });
-
-      it('abort at the check', async (scenario) => {
-        const over = signalled();
-        const action = () => over.promise;
-        const slow = scenario.service.faults.add({ ...west, endpoint: MERKLE_CHECK, action, times: Infinity });
-        const run = await scenario.run('merkleCheck', west);
-        await run.until('the call', () => slow.hits > 0);
-        await run.control('abort', { reason: 'too slow' });
-        expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-        over.resolve();
       });
 
       it('refused: a primary, and a tree that is being reindexed', async (scenario) => {
