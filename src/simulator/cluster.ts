@@ -1,5 +1,5 @@
 import type { JsonObject } from './messages';
-import { Leadership, SimulatedNode, type UnauthenticatedAccess } from './node';
+import { Leadership, SimulatedNode } from './node';
 import type { SeededRandom } from './random';
 import { DISABLED, type Role, type SecondaryRole } from './roles';
 import type { PathsFilter } from './routes/filters';
@@ -27,6 +27,8 @@ export class SimulatedCluster {
   seal: Seal;
   /** Of the cluster's own configuration: a joined cluster takes the primary's key shares, and keeps this (facts 8.9). */
   readonly sealType: string;
+  /** `enable_unauthenticated_access` in the configuration of its nodes: open to callers without a token, from 2.0. */
+  unauthenticatedAccess: readonly ('generate-operation-token' | 'generate-root')[] = [];
   /** A token with the root policy that is valid here, or (on a DR secondary) will be after its promotion. */
   rootToken = '';
   /** With the only audit sink blocked every authenticated call answers 500, while health says 200. */
@@ -250,13 +252,6 @@ export class SimulatedCluster {
       .map(({ path, capabilities }) => `path "${path}" { capabilities = ${JSON.stringify(capabilities)} }`)
       .join('\n');
     this.storage.write(`policy/${name}`, { type: 'policy', text, rules }, this.service.now());
-  }
-
-  /**
-   * People change `enable_unauthenticated_access` in the configuration of a node, or of every node, and have it read anew.
-   */
-  configureUnauthenticatedAccess(opened: readonly UnauthenticatedAccess[], node?: number): void {
-    for (const each of node === undefined ? this.nodes : [this.node(node)]) each.unauthenticatedAccess = opened;
   }
 
   /** Holds this secondary's log back (its heartbeats go on, so that it knows what it lacks), or lets it go again. */

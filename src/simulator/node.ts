@@ -8,9 +8,6 @@ import type { SeededRandom } from './random';
 import { GenerationAttempts } from './routes/generation';
 import type { ReplicationKind } from './storage';
 
-/** What the server's configuration may open to callers without a token, from 2.0. */
-export type UnauthenticatedAccess = 'generate-operation-token' | 'generate-root';
-
 /**
  * One node: a process with its own listener, its own seal state and what it keeps in memory only (the generation attempt
  * and the private halves of `generate-public-key`).
@@ -21,8 +18,6 @@ export class SimulatedNode {
   /** Shares given to `sys/unseal` so far. */
   unsealShares: Buffer[] = [];
   attempts: GenerationAttempts;
-  /** `enable_unauthenticated_access` of the node's own configuration (from 2.0); a restart keeps it. */
-  unauthenticatedAccess: readonly UnauthenticatedAccess[] = [];
   /** What rate-limit quotas count here, by quota and client. */
   readonly quotaBuckets = new Map<string, { readonly left: number; readonly refilledAt: number }>();
   /** Of `generate-public-key`: the node has the private half for as long as it stands here. */

@@ -61,7 +61,7 @@ export async function answerFromActiveNode(
   if (cluster.isDrSecondary && !ON_DR_SECONDARY.test(route.path))
     throw badRequest('path disabled in replication DR secondary mode');
   if (cluster.auditBlocked && route.credential === 'generation') throw new BrokenConnection('close');
-  const identity = authorise(cluster, node, route, request);
+  const identity = authorise(cluster, route, request);
   return route.run(new RouteCall(cluster, node, request, parameters, identity));
 }
 
@@ -96,12 +96,7 @@ function findRoute({ method, path, token }: ServiceRequest): { route: Route; par
 }
 
 /** Refuses, or tells who calls. Undefined for routes that ask for nothing. */
-function authorise(
-  cluster: SimulatedCluster,
-  node: SimulatedNode,
-  { credential }: Route,
-  request: ServiceRequest,
-): Identity | undefined {
+function authorise(cluster: SimulatedCluster, { credential }: Route, request: ServiceRequest): Identity | undefined {
   switch (credential) {
     case 'none':
       return undefined;
@@ -109,7 +104,7 @@ function authorise(
       authoriseOperation(cluster, request);
       return undefined;
     case 'generation':
-      return atLeastVersion(cluster.version, AUTHENTICATES_GENERATION_SINCE) && !isOpened(node, request)
+      return atLeastVersion(cluster.version, AUTHENTICATES_GENERATION_SINCE) && !isOpened(cluster, request)
         ? authoriseToken(cluster, request, false)
         : undefined;
     case 'valid-token':
@@ -120,8 +115,7 @@ function authorise(
   }
 }
 
-/** The active node's own configuration decides. */
-function isOpened({ unauthenticatedAccess }: SimulatedNode, { path }: ServiceRequest): boolean {
+function isOpened({ unauthenticatedAccess }: SimulatedCluster, { path }: ServiceRequest): boolean {
   return unauthenticatedAccess.includes(
     path.startsWith('sys/generate-root/') ? 'generate-root' : 'generate-operation-token',
   );

@@ -134,9 +134,9 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
   });
 
   it('ceremony calls that a break-glass left open are red, whatever the cluster accepts', async () => {
-    bench.cluster('west').configureUnauthenticatedAccess(['generate-operation-token']);
+    bench.cluster('west').unauthenticatedAccess = ['generate-operation-token'];
     const result = await check();
-    bench.cluster('west').configureUnauthenticatedAccess([]);
+    bench.cluster('west').unauthenticatedAccess = [];
     expect(pointsOf(result, 'fail')).toEqual(['ceremony-calls-allowed (west) both']);
     expect(point(result, 'ceremony-calls-allowed', 'west')?.observed).toBe(
       `open to everybody by enable_unauthenticated_access (version ${VERSION})`,

@@ -134,6 +134,6 @@ it('from 2.0 on a ceremony needs a token of a kind that a DR secondary accepts, 
     403, 403, 200, 200,
   ]);
   expect(await operationToken(batch)).toMatch(/^hvs\./);
-  west.configureUnauthenticatedAccess(['generate-operation-token']);
+  west.unauthenticatedAccess = ['generate-operation-token'];
   expect(await look()).toBe(200);
 });

@@ -76,13 +76,13 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
     const run = await scenario.begin('rootTokenCeremony', input, 'approve ceremony', 'shares');
     const { next, parkingNo } = await closed(run);
     expect(next).toContain('["generate-root"]');
-    east.configureUnauthenticatedAccess(DR_CALLS);
+    east.unauthenticatedAccess = DR_CALLS;
     await run.decide('retry');
     await closed(run, parkingNo);
-    east.configureUnauthenticatedAccess(['generate-root']);
+    east.unauthenticatedAccess = ['generate-root'];
     await run.decide('retry');
     const report = await run.report();
-    east.configureUnauthenticatedAccess([]);
+    east.unauthenticatedAccess = [];
     expect(report).toMatchObject({ outcome: 'completed' });
   });
 
@@ -109,7 +109,7 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
       await run.people({ go: false });
       await closed(run);
       expect(scenario.calls('east', '/primary/demote')).toBe(0);
-      west.configureUnauthenticatedAccess(DR_CALLS);
+      west.unauthenticatedAccess = DR_CALLS;
       await run.do('retry', 'promote-back Promote west');
       const { choices, parkingNo } = await closed(run, 1);
       expect(choices.map(({ action }) => action)).toEqual(
@@ -120,7 +120,7 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
       await run.decide('promote-secondary');
       // Service is back; the former primary is re-protected with a token of its own.
       await closed(run, parkingNo);
-      scenario.service.cluster('east').configureUnauthenticatedAccess(DR_CALLS);
+      scenario.service.cluster('east').unauthenticatedAccess = DR_CALLS;
       await run.decide('retry');
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed' });
@@ -137,7 +137,7 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
     const run = await startFailover(scenario, { to: 'west', tokenSource: 'ceremony' });
     await failoverPeople(run);
     await closed(run);
-    west.configureUnauthenticatedAccess(DR_CALLS);
+    west.unauthenticatedAccess = DR_CALLS;
     await run.decide('retry');
     const report = await run.report();
     expect(report.outcome).toBe('completed');
