@@ -1,17 +1,11 @@
 import { createServer } from 'node:http';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { request } from 'undici';
 import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 
 /** What becomes of an answer that the server has given. */
-export type Delivery = 'as it is' | 'lost' | 'glued';
-
-/** One call that passed. `status` 0: the server closed the connection. */
-export interface Passed {
-  readonly endpoint: string;
-  readonly status: number;
-}
+type Delivery = 'as it is' | 'lost' | 'glued';
 
 /** What happens around the nth call of an endpoint (from 1, counted from now), such as `POST sys/generate-root/update`. */
 export interface Plan {
@@ -26,32 +20,25 @@ export interface Plan {
 /** Stands between worker and one node of a real server, and breaks what a test wants broken. Everything else passes. */
 export class Proxy {
   address = '';
-  readonly passed: Passed[] = [];
+  /** Calls that passed. `status` 0: the server closed the connection. */
+  readonly #passed: { readonly endpoint: string; readonly status: number }[] = [];
   readonly #plans: Plan[] = [];
-  /** What stands in an answer, and what the worker reads instead: nodes name each other by their own addresses. */
-  #names: readonly (readonly [string, string])[] = [];
+  readonly #server = createServer((incoming, response) => {
+    this.#pass(incoming, response).catch(() => response.destroy());
+  });
+  /** All of them: nodes name each other by their own addresses, and the worker reads those of the proxies instead. */
+  #all: readonly Proxy[] = [];
 
-  private constructor(
-    private readonly server: Server,
-    private readonly target: string,
-  ) {}
+  private constructor(private readonly target: string) {}
 
   /** One before each node; a node that names another one names the proxy before it. */
   static async startAll(targets: readonly string[]): Promise<Proxy[]> {
-    const proxies = await Promise.all(targets.map((target) => Proxy.start(target)));
-    const names = proxies.map(({ target, address }) => [target, address] as const);
-    for (const proxy of proxies) proxy.#names = names;
+    const proxies = targets.map((target) => new Proxy(target));
+    for (const proxy of proxies) {
+      proxy.address = `http://127.0.0.1:${await listenOnLoopback(proxy.#server)}`;
+      proxy.#all = proxies;
+    }
     return proxies;
-  }
-
-  static async start(target: string): Promise<Proxy> {
-    const server = createServer();
-    const proxy = new Proxy(server, target);
-    server.on('request', (incoming: IncomingMessage, response: ServerResponse) => {
-      proxy.#pass(incoming, response).catch(() => response.destroy());
-    });
-    proxy.address = `http://127.0.0.1:${await listenOnLoopback(server)}`;
-    return proxy;
   }
 
   /** Several proxies may have one plan in common: then the calls of all of them count. */
@@ -61,16 +48,16 @@ export class Proxy {
 
   /** Statuses of the calls of an endpoint that passed, in order. */
   statuses(endpoint: string): number[] {
-    return this.passed.filter((each) => each.endpoint === endpoint).map(({ status }) => status);
+    return this.#passed.filter((each) => each.endpoint === endpoint).map(({ status }) => status);
   }
 
   clear(): void {
-    this.passed.length = 0;
+    this.#passed.length = 0;
     this.#plans.length = 0;
   }
 
   async stop(): Promise<void> {
-    await closeAtOnce(this.server);
+    await closeAtOnce(this.#server);
   }
 
   async #pass(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -82,7 +69,7 @@ export class Proxy {
     // Whoever asked has given up meanwhile: a node of his own would not hear of it any more.
     if (response.destroyed) return;
     const answer = await this.#forward(incoming, body);
-    this.passed.push({ endpoint, status: answer?.status ?? 0 });
+    this.#passed.push({ endpoint, status: answer?.status ?? 0 });
     let delivery: Delivery = answer ? 'as it is' : 'lost';
     for (const { after } of due) if (after && answer) delivery = await after(answer.body);
     if (!answer || delivery === 'lost') {
@@ -97,7 +84,7 @@ export class Proxy {
   }
 
   #renamed(answer: string): string {
-    return this.#names.reduce((rest, [own, shown]) => rest.replaceAll(own, shown), answer);
+    return this.#all.reduce((rest, { target, address }) => rest.replaceAll(target, address), answer);
   }
 
   /** Undefined where the server closes the connection. */

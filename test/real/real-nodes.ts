@@ -95,14 +95,11 @@ export class RealNodes implements Nodes {
     return node;
   }
 
+  /** Ends when another process has taken its place; that is sealed. */
   async restart(node: string): Promise<void> {
-    await this.comesBack(await this.kill(node));
-  }
-
-  /** Waits for the process that takes the place of a killed one; it is sealed. */
-  async comesBack({ address, pid }: NodeProcess): Promise<void> {
-    await until(`a new process at ${address}`, async () => (await this.#process(address)).pid !== pid);
-    await until(`${address} is back, sealed`, async () => (await this.#state(address)).sealed);
+    const { pid } = await this.kill(node);
+    await until(`a new process at ${node}`, async () => (await this.#process(node)).pid !== pid);
+    await until(`${node} is back, sealed`, async () => (await this.#state(node)).sealed);
   }
 
   /** Every node sealed, by the API and by a new process: without quorum nobody is active who could seal the last two. */

@@ -22,12 +22,12 @@ export interface NodeProcess {
 }
 
 /** Undefined where the environment names none: the tests against it are then reported as not run. */
-export function realServer(environment: NodeJS.ProcessEnv = process.env): RealServer | undefined {
+export function realServer(): RealServer | undefined {
   const {
     RUNBOOKS_TEST_REAL_ADDR: addresses,
     RUNBOOKS_TEST_REAL_SHARES_FILE: sharesFile,
     RUNBOOKS_TEST_REAL_TOKEN_FILE: tokenFile,
-  } = environment;
+  } = process.env;
   if (addresses === undefined) return undefined;
   if (sharesFile === undefined || tokenFile === undefined)
     throw new Error('RUNBOOKS_TEST_REAL_ADDR needs RUNBOOKS_TEST_REAL_SHARES_FILE and RUNBOOKS_TEST_REAL_TOKEN_FILE');
@@ -35,9 +35,9 @@ export function realServer(environment: NodeJS.ProcessEnv = process.env): RealSe
 }
 
 /** Undefined where the environment names one node only, or not its processes: leader changes cannot be tried then. */
-export function realCluster(environment: NodeJS.ProcessEnv = process.env): RealCluster | undefined {
-  const server = realServer(environment);
-  const { RUNBOOKS_TEST_REAL_NODES_FILE: nodesFile } = environment;
+export function realCluster(): RealCluster | undefined {
+  const server = realServer();
+  const { RUNBOOKS_TEST_REAL_NODES_FILE: nodesFile } = process.env;
   return server === undefined || server.addresses.length < 3 || nodesFile === undefined
     ? undefined
     : { ...server, nodesFile };

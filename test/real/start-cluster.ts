@@ -12,12 +12,12 @@ import writeFileAtomic from 'write-file-atomic';
 import { startProcess, freePorts } from '../../src/dev-server/child-process';
 import type { OwnProcess } from '../../src/dev-server/child-process';
 import { callNode, until } from '../support/by-hand';
+import type { PlainCall } from '../support/by-hand';
 import type { NodeProcess } from './real-service';
 
 interface Node {
   readonly name: string;
   readonly address: string;
-  readonly directory: string;
   readonly configuration: string;
   pid: number | undefined;
 }
@@ -39,26 +39,18 @@ class Cluster {
     const ports = await freePorts(6);
     const nodes: Node[] = [];
     for (const [index, name] of ['n1', 'n2', 'n3'].entries()) {
-      const [api = 0, cluster = 0] = ports.slice(2 * index);
-      const node: Node = {
-        name,
-        address: `http://127.0.0.1:${api}`,
-        directory: join(directory, name),
-        configuration: join(directory, `${name}.json`),
-        pid: undefined,
-      };
-      await mkdir(node.directory, { mode: 0o700 });
+      const [api, cluster] = ports.slice(2 * index).map((port) => `127.0.0.1:${port}`);
+      const [address, path] = [`http://${api}`, join(directory, name)];
+      await mkdir(path, { mode: 0o700 });
       const configuration = {
         disable_mlock: true,
-        api_addr: node.address,
-        cluster_addr: `https://127.0.0.1:${cluster}`,
-        storage: { raft: { path: node.directory, node_id: name, performance_multiplier: 1 } },
-        listener: {
-          tcp: { address: `127.0.0.1:${api}`, cluster_address: `127.0.0.1:${cluster}`, tls_disable: true },
-        },
+        api_addr: address,
+        cluster_addr: `https://${cluster}`,
+        storage: { raft: { path, node_id: name, performance_multiplier: 1 } },
+        listener: { tcp: { address: api, cluster_address: cluster, tls_disable: true } },
       };
-      await writeFile(node.configuration, JSON.stringify(configuration), { mode: 0o600 });
-      nodes.push(node);
+      await writeFile(`${path}.json`, JSON.stringify(configuration), { mode: 0o600 });
+      nodes.push({ name, address, configuration: `${path}.json`, pid: undefined });
     }
     return new Cluster(vault, directory, nodes);
   }
@@ -69,18 +61,16 @@ class Cluster {
     const [first, ...others] = this.nodes;
     if (!first) throw new Error('a cluster has nodes');
     const shares = { secret_shares: SHARES, secret_threshold: THRESHOLD };
-    const initialised = (await this.#call(first, 'PUT', 'sys/init', shares)) as Initialised;
+    const initialised = (await this.#call(first, 'PUT', 'sys/init', { body: shares })) as unknown as Initialised;
     await this.#unseal(first, initialised, 'activecode=200');
     for (const node of others) {
-      const leader = { leader_api_addr: first.address };
-      await this.#call(node, 'POST', 'sys/storage/raft/join', leader);
+      await this.#call(node, 'POST', 'sys/storage/raft/join', { body: { leader_api_addr: first.address } });
       await this.#unseal(node, initialised, 'standbyok=true');
     }
     const token = initialised.root_token;
     await until('three voters', async () => {
-      const path = 'sys/storage/raft/configuration';
-      const { data } = (await this.#call(first, 'GET', path, undefined, token)) as RaftConfiguration;
-      return data.config.servers.filter(({ voter }) => voter).length === this.nodes.length;
+      const { data } = await this.#call(first, 'GET', 'sys/storage/raft/configuration', { token });
+      return JSON.stringify(data).match(/"voter":true/g)?.length === this.nodes.length;
     });
     const file = async (name: string, content: string): Promise<string> => {
       await writeFile(join(this.directory, name), `${content}\n`, { mode: 0o600 });
@@ -121,23 +111,17 @@ class Cluster {
   }
 
   async #unseal(node: Node, { keys }: Initialised, serving: string): Promise<void> {
-    for (const key of keys.slice(0, THRESHOLD)) await this.#call(node, 'PUT', 'sys/unseal', { key });
+    for (const key of keys.slice(0, THRESHOLD)) await this.#call(node, 'PUT', 'sys/unseal', { body: { key } });
     await until(`${node.name} serves`, async () => {
       const { status } = await fetch(`${node.address}/v1/sys/health?${serving}`);
       return status === 200;
     });
   }
 
-  async #call(
-    { address }: Node,
-    method: 'GET' | 'POST' | 'PUT',
-    path: string,
-    body?: unknown,
-    token?: string,
-  ): Promise<unknown> {
-    const { status, text } = await callNode(address, method, path, { token, body });
+  async #call({ address }: Node, method: string, path: string, call: PlainCall = {}) {
+    const { status, text, fields } = await callNode(address, method, path, call);
     if (status >= 300) throw new Error(`${method} ${path} at ${address}: ${status} ${text}`);
-    return text === '' ? {} : JSON.parse(text);
+    return fields;
   }
 }
 
@@ -145,10 +129,6 @@ interface Initialised {
   /** Hexadecimal. */
   readonly keys: readonly string[];
   readonly root_token: string;
-}
-
-interface RaftConfiguration {
-  readonly data: { readonly config: { readonly servers: readonly { readonly voter: boolean }[] } };
 }
 
 async function main(): Promise<void> {
