@@ -158,6 +158,7 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   const { plan, route } = planned(assessed);
   const gate = request.gate(assessed);
   const need = request.tokens?.(route);
+  const asked = tokensHeldBy(run)?.ceremony;
   const tokens = need && tokensFor(run, input, need, plan);
   await tokens?.ceremony?.ready();
   if (gate !== undefined || tokens?.ceremony) run.state.enterPhase('waiting-for-people');
@@ -167,7 +168,9 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
     const [{ gates }, { requestedBy }, { endsOutage }] = [assessed, input, request];
     return passGate(run, { gate, gates, planDigest: plan.digest, requestedBy, endsOutage });
   };
-  const [approvals] = await inParallel([open(), collectShares(tokens?.ceremony, need)]);
+  // Where this plan needs nobody any more their invitation is over.
+  const others = tokens?.ceremony ? collectShares(tokens.ceremony, need) : asked?.abandon();
+  const [approvals] = await inParallel([open(), others]);
   tokens?.authorise({ plan, approvals });
   // The run's own before anything is waited for: what the record keeps may be over after a window.
   if (need?.kept) await tokens?.of(need.kept.cluster);
@@ -187,11 +190,11 @@ export async function collectAgainWhereShort(run: Run, lastingMs?: number, token
   await tokens.ceremony?.collectAnew();
 }
 
-async function collectShares(ceremony?: PeoplesTokens, need?: TokenNeed): Promise<void> {
+async function collectShares(ceremony: PeoplesTokens, need?: TokenNeed): Promise<void> {
   // The rest is waited for when it is needed.
   if (need?.essential && need.essential.cluster === need.kept?.cluster) return;
   const [first] = need ? askedOf(need) : [];
-  await ceremony?.collect((need?.essential ?? first)?.cluster);
+  await ceremony.collect((need?.essential ?? first)?.cluster);
 }
 
 /** The clusters for which people are asked. */

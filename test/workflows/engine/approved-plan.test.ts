@@ -19,6 +19,9 @@ jest.mock('../../../workflows/procedures/token-ceremony', () => ({
     readonly source = 'ceremony';
     readonly fingerprint = 'own';
     async ready(): Promise<void> {}
+    async abandon(): Promise<void> {
+      collected.push([]);
+    }
     async collect(): Promise<void> {
       collected.push(this.request.targets.map(({ cluster }) => cluster));
     }
@@ -211,17 +214,20 @@ describe('a plan that changed while people were waited for', () => {
     expect(tokens?.covers({ cluster: 'north', uses: ['dr.promote'] })).toBe(true);
   });
 
-  it('is approved anew where its tokens come from elsewhere now, and the holders are asked', async () => {
-    const source = ({ heir }: Route) => (heir === 'west' ? ('batch' as const) : ('ceremony' as const));
+  it.each([
+    [['batch', 'ceremony'], 'the holders are asked', [['west']]],
+    [['ceremony', 'batch'], 'their invitation is over', [['west'], []]],
+  ] as const)('is approved anew where its tokens come from elsewhere now: %j, %s', async ([before, now], _, then) => {
     const world = reading([west, north]);
+    const source = ({ heir }: Route) => (heir === 'west' ? before : now);
     const { tokens } = await approve(world, { tokens: (route) => ({ ...need(true)(west()), source: source(route) }) });
     expect(world.codes()).toEqual(['plan-changed']);
     expect(opened()).toEqual([
       ['promote', 'west'],
       ['promote', 'north'],
     ]);
-    expect(collected).toEqual([['west']]);
-    expect(tokens?.ceremony?.source).toBe('ceremony');
+    expect(collected).toEqual(then);
+    expect(tokens?.ceremony?.source ?? 'batch').toBe(now);
   });
 
   it('asks no holder again where they were asked for everybody who may become the target', async () => {
