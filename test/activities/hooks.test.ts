@@ -2,7 +2,8 @@
 import { access, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders, Server, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer as createTcpServer } from 'node:net';
+import type { AddressInfo, Server as TcpServer } from 'node:net';
 import { join } from 'node:path';
 import type * as Undici from 'undici';
 import { findDeployment } from '../../src/inventory';
@@ -34,6 +35,8 @@ const hook = (name: HookOf) =>
 let bench: ActivityBench;
 let receiver: Server;
 let address: string;
+let silent: TcpServer;
+let silentAddress: string;
 let answer: (response: ServerResponse) => void;
 const got: { readonly method?: string; readonly headers: IncomingHttpHeaders; readonly body: string }[] = [];
 
@@ -48,6 +51,9 @@ beforeAll(async () => {
   });
   await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
   address = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hooks`;
+  silent = createTcpServer((socket) => void socket.on('error', () => undefined).resume());
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+  silentAddress = `https://127.0.0.1:${(silent.address() as AddressInfo).port}/`;
   process.env['TEST_HOOK_HEADER'] = `Bearer ${HEADER}`;
   bench = await ActivityBench.start({
     deployment: {
@@ -66,7 +72,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await bench.stop();
-  await new Promise((resolve) => receiver.close(resolve));
+  await Promise.all([receiver, silent].map((each) => new Promise((resolve) => each.close(resolve))));
 });
 beforeEach(() => {
   got.length = 0;
@@ -234,6 +240,12 @@ it.each([
     () => ({ url: 'http://127.0.0.1:1/', timeout: '60s' }),
     { code: 'HOOK_FAILED', ...NOT_BEGUN },
     'not sent (ECONNREFUSED)',
+  ],
+  [
+    'nor did one to an address that takes the connection and never speaks TLS',
+    () => ({ url: silentAddress, timeout: '1s' }),
+    { code: 'HOOK_FAILED', ...NOT_BEGUN },
+    undefined,
   ],
   [
     'nor did one whose header is not there',
