@@ -28,6 +28,8 @@ describe('a planned DR switchover without a fault', () => {
     const ended = { outcome: 'completed', loss: { loss: 'none' }, outage: { peopleMs: 0 }, leftToDo: [] };
     expect(report).toMatchObject(ended);
     expect(report.outage?.totalMs).toBeGreaterThan(0);
+    // The status counts from the same call.
+    expect(new Date((await run.status()).outageSince ?? 0).toISOString()).toBe(report.outage?.startedAt);
     // Nothing went wrong, and nothing reads as if it had: the kept token of the new primary is information.
     expect(report.findings.map(({ severity, code }) => [severity, code])).toEqual([['info', 'token-kept']]);
     expect(report.objectives?.map(({ verdict }) => verdict)).toEqual(['met', 'met', 'missed']);

@@ -162,6 +162,9 @@ async function demote(outage: Outage): Promise<Next> {
     if (error instanceof TakenOver && !mayBeSent) run.state.outageSince = undefined;
     throw error;
   });
+  // The looks before the call are no outage: status and report count from the call, held within the run's own clock.
+  const { outageSince: ordered = 0 } = run.state;
+  run.state.outageSince = Math.min(Math.max(demoted.calledAt ?? ordered, ordered), Date.now());
   // As a rule clients were held, or both roots were the same when the demotion was confirmed.
   if (demoted.evidence) return 'promote-secondary';
   const evidence = await readInOutage(

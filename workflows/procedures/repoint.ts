@@ -1,6 +1,5 @@
 import type { RunbookActivities } from '../../activities';
 import type { Authority, ExpectedFilter, KnownFilter } from '../../src/contracts/activities';
-import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { OperationTokens } from './operation-tokens';
