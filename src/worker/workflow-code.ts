@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client, HistoryAndWorkflowId } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
-import { Worker } from '@temporalio/worker';
+import { ReplayError, Worker } from '@temporalio/worker';
 import type { WorkerInterceptors, WorkflowBundleOption } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { RUNBOOK_NAMES } from '../contracts/names';
@@ -22,7 +22,7 @@ export const WORKFLOW_TURN_LIMIT = { isolateExecutionTimeout: '1 minute' } as co
  * the SDK runs them in the calling thread, where its hook on promises stays for ever; it throws at promises of Node 24's
  * cryptography, and so ends the process.
  */
-export const REPLAY = {
+const REPLAY = {
   ...WORKFLOW_TURN_LIMIT,
   debugMode: false,
   dataConverter: DATA_CONVERTER,
@@ -110,11 +110,33 @@ async function misfits(code: WorkflowCode, histories: readonly HistoryAndWorkflo
   for await (const { workflowId, runId, error } of Worker.runReplayHistories({ ...code, ...REPLAY }, histories)) {
     if (error === undefined) continue;
     // Of the runs of one queue only one is open under a Workflow ID.
-    const [started] = eventsOf(histories.find((each) => each.workflowId === workflowId)?.history);
+    const run = histories.find((each) => each.workflowId === workflowId);
+    if (error instanceof ReplayError && run && (await fits(code, run))) continue;
+    const [started] = eventsOf(run?.history);
     const type = started?.workflowExecutionStartedEventAttributes?.workflowType?.name ?? undefined;
     found.push({ workflowId, runId, type });
   }
   return found;
+}
+
+const fits = (code: WorkflowCode, run: HistoryAndWorkflowId): Promise<boolean> =>
+  replayRun(code, run).then(
+    () => true,
+    () => false,
+  );
+
+/**
+ * Replays one run. On a busy machine the SDK may lose it at the end of its replay ("non running workflow"), which says nothing
+ * of the workflows: then it is replayed once more.
+ *
+ * @throws DeterminismViolationError where the workflows do not fit; ReplayError where it fails otherwise, and again
+ */
+export async function replayRun(code: WorkflowCode, { history, workflowId }: HistoryAndWorkflowId): Promise<void> {
+  const replay = () => Worker.runReplayHistory({ ...code, ...REPLAY }, history, workflowId);
+  await replay().catch((error: unknown) => {
+    if (error instanceof ReplayError) return replay();
+    throw error;
+  });
 }
 
 async function openHistories(client: Client, taskQueue: string): Promise<HistoryAndWorkflowId[]> {

@@ -1,6 +1,6 @@
-import { Worker } from '@temporalio/worker';
+import { ReplayError, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
-import { REPLAY } from '../../src/worker/workflow-code';
+import { replayRun } from '../../src/worker/workflow-code';
 import type { RecordedHistory } from '../support/matrix';
 import { readHistory, recordedHistories, recordedVersion, saveHistory } from '../support/matrix';
 import { pair, Scenario } from '../support/scenario';
@@ -8,8 +8,8 @@ import { workflowBundle } from '../support/workflow-bundle';
 
 /** The Workflow ID decides: a run under another one than the lock hands over. */
 async function replay(bundle: WorkflowBundleOption, history: RecordedHistory): Promise<void> {
-  const workflowId = history.events[0]?.workflowExecutionStartedEventAttributes?.workflowId;
-  await Worker.runReplayHistory({ workflowBundle: bundle, ...REPLAY }, history, workflowId);
+  const { workflowId = '' } = history.events[0]?.workflowExecutionStartedEventAttributes ?? {};
+  await replayRun({ workflowBundle: bundle }, { history, workflowId });
 }
 
 describe('recorded histories', () => {
@@ -29,9 +29,21 @@ describe('recorded histories', () => {
     for (const file of recordedHistories()) await replay(bundle, readHistory(file));
   });
 
+  const switchover = () =>
+    readHistory(recordedHistories().find((each) => each.endsWith('/drSwitchover.json.gz')) ?? '');
+
+  it('replay where the SDK lost the run once', async () => {
+    const lost = new ReplayError('Tried to activate non running workflow');
+    const replaying = jest.spyOn(Worker, 'runReplayHistory').mockRejectedValueOnce(lost);
+    await replay(bundle, switchover());
+    expect(replaying).toHaveBeenCalledTimes(2);
+    replaying.mockRejectedValue(lost);
+    await expect(replay(bundle, switchover())).rejects.toBe(lost);
+    replaying.mockRestore();
+  });
+
   it('fail to replay where the order of steps differs', async () => {
-    const [file] = recordedHistories().filter((each) => each.endsWith('/drSwitchover.json.gz'));
-    const history = readHistory(file ?? '');
+    const history = switchover();
     const scheduled = history.events.flatMap(
       ({ activityTaskScheduledEventAttributes: attributes }) => attributes ?? [],
     );

@@ -1,5 +1,4 @@
-import { Worker } from '@temporalio/worker';
-import { REPLAY } from '../../src/worker/workflow-code';
+import { replayRun as replay } from '../../src/worker/workflow-code';
 import type { TestRun } from './scenario';
 import { workflowBundle } from './workflow-bundle';
 
@@ -7,11 +6,7 @@ import { workflowBundle } from './workflow-bundle';
 export async function replayRun(run: TestRun): Promise<void> {
   const history = await run.handle.fetchHistory();
   try {
-    await Worker.runReplayHistory(
-      { workflowBundle: await workflowBundle(), ...REPLAY },
-      history,
-      run.handle.workflowId,
-    );
+    await replay({ workflowBundle: await workflowBundle() }, { history, workflowId: run.handle.workflowId });
   } catch (err) {
     throw new Error(`the replay fails; the history was:\n${outline(history)}`, { cause: err });
   }
