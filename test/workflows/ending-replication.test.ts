@@ -53,7 +53,7 @@ describe('replication ends', () => {
         const none = { ...dr, primary: 'north', secondary: 'west' };
         expect(await scenario.refusal(NAME, none)).toContain('DR primary (north)');
         const { message } = await (await cutOff(scenario, { secondary: 'west', id: 'nobody' })).failure();
-        expect(message).toContain('and not both');
+        expect(message).toContain('exactly one of');
         expect(scenario.state('east').dr.knownSecondaries).toHaveLength(3);
       });
 
