@@ -150,17 +150,20 @@ export class NodeCaller {
     if (options.node !== undefined) return this.transport.exchange(this.pinned(options.node), request, bound);
     const failures: RunbookError[] = [];
     let ofOneNode: ServiceAnswer | undefined;
-    for (const node of await this.order(request, options)) {
+    const left = [...(await this.order(request, options))];
+    for (let node = left.shift(); node !== undefined; node = left.shift()) {
       try {
         const answer = await this.transport.exchange(node, request, bound);
-        // What the others redirect the one that leads takes.
-        if (failures.some(({ code }) => code === 'REDIRECT_REFUSED')) this.keep(node);
+        // Another one may be a standby that passes a read on.
+        if (failures.some((failure) => redirectsTo(failure, node))) this.keep(node);
         if (request.nodeStatuses?.has(answer.status) !== true) return answer;
         ofOneNode ??= answer;
       } catch (error) {
         if (!(error instanceof RunbookError) || !mayTryNextNode(request, error)) throw error;
         this.forgetActiveNode();
         failures.push(error);
+        // What a node without a part in it answers would end a change before the one that leads is asked.
+        left.sort((one, other) => Number(redirectsTo(error, other)) - Number(redirectsTo(error, one)));
       } finally {
         // Whatever became of it: the nodes may choose another leader now.
         if (request.changesRoles === true) this.agreedUntil = 0;
@@ -270,6 +273,11 @@ export class NodeCaller {
 async function settled<T>(work: Promise<T>): Promise<PromiseSettledResult<T>> {
   const [result] = await Promise.allSettled([work]);
   return result;
+}
+
+/** Whether a node refused a call because this one leads, as it says. No redirect is followed: it only says whom to ask. */
+function redirectsTo(error: RunbookError, { origin }: NodeAddress): boolean {
+  return error.code === 'REDIRECT_REFUSED' && error.observed === origin;
 }
 
 /**

@@ -20,9 +20,9 @@ export type GenerationEndpoints<K extends GeneratedTokenKind> = Methods<ReturnTy
 /**
  * Typed client of one cluster: the 34 endpoints of the replication administration interface and the sys reads.
  *
- * Reads fall over from node to node; a request that changes something is sent once, unless it is certain that it did not
- * leave. Retrying belongs to the caller: every failure is a RunbookError with `retryable`, `outcomeKnown` and, where the
- * service gave it, `retryAfterMs`.
+ * Reads fall over from node to node; a request that changes something goes to another node only where it is certain that
+ * it had no effect: it did not leave, or was answered by a redirect. Retrying belongs to the caller: every failure is a
+ * RunbookError with `retryable`, `outcomeKnown` and, where the service gave it, `retryAfterMs`.
  */
 export class ServiceClient extends NodeCaller {
   readonly dr: Methods<typeof ENDPOINTS.dr>;

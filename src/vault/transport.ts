@@ -134,7 +134,10 @@ export class Transport {
     const { cluster } = this;
     return new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: the redirect leads to ${origin ?? 'no address'}`, {
       ...{ cluster, httpStatus: status, retryable: origin !== undefined && (isOurs || effect === 'changes') },
-      next: `Name the address of every node of ${cluster} in the inventory.`,
+      observed: origin,
+      next: isOurs
+        ? `The leader of ${cluster} changes: retry.`
+        : `Name the address of every node of ${cluster} in the inventory.`,
     });
   }
 

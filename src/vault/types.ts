@@ -72,7 +72,7 @@ export interface RequestDescription {
   /** Below `/v1/`, every variable segment percent-encoded. */
   readonly path: string;
   readonly body?: RequestBody;
-  /** `reads` may be sent again, to any node; `changes` is never sent twice. */
+  /** `reads` may be sent again, to any node; `changes` only where it certainly had no effect. */
   readonly effect: 'reads' | 'changes';
   /** Status codes that carry data on this path although they are errors elsewhere. */
   readonly dataStatuses?: ReadonlySet<number>;

@@ -22,7 +22,15 @@ let token: OperationTokenReference;
 let setRolesBack: () => void;
 let before: Readonly<Record<'demote' | 'promote', number>>;
 
-openBench((opened) => (bench = opened), { topology: { readings: { leaderChangeChance: 0 } } });
+openBench((opened) => (bench = opened), {
+  topology: {
+    clusters: [
+      { name: 'east', nodes: 1 },
+      { name: 'west', nodes: 3 },
+    ],
+    readings: { leaderChangeChance: 0 },
+  },
+});
 beforeAll(async () => {
   // Roles are set back behind the service's back here: a WAL index says nothing of what the secondary has.
   authority = await bench.authority({ acceptLoss: 'bounded', requestedBy: 'olga' });
@@ -43,6 +51,7 @@ const calls = () => ({
   demote: bench.calls('east', 'dr/primary/demote'),
   promote: bench.calls('west', 'dr/secondary/promote'),
 });
+const sent = () => bench.service.calls.filter(({ path }) => path.endsWith('dr/secondary/promote'));
 const made = (which: keyof typeof before) => calls()[which] - before[which];
 const demotion = (more: Partial<Authority> = {}) => drDemotion({ ...authority, ...more });
 const promotion = (reference = token, given = authority) => drPromotion(reference, given);
@@ -317,11 +326,30 @@ describe('a promotion', () => {
     expect([mode('east'), mode('west'), made('promote')]).toEqual(['secondary', 'primary', 1]);
   });
 
+  it('goes to the node that leads by then, where the leader changes right before the call and a standby is sealed', async () => {
+    const west = bench.cluster('west');
+    west.leaderChange(1);
+    bench.service.advanceClock(1_000);
+    west.sealNode(0);
+    const action = () => {
+      west.leaderChange(2);
+      bench.service.advanceClock(1_000);
+    };
+    bench.service.faults.add({ endpoint: PROMOTE, action });
+    const earlier = sent().length;
+    expect(await promote()).toMatchObject({ outcome: 'done', calls: 1 });
+    const asked = sent().slice(earlier);
+    expect(asked.map(({ node, status }) => [node, status])).toEqual([
+      [1, 307],
+      [2, 200],
+    ]);
+    west.unsealNode(0);
+  });
+
   it('that is answered 503 is waited out, never forced', async () => {
     bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 } });
     expect(await promote()).toMatchObject({ outcome: 'done', calls: 2 });
-    const sent = bench.service.calls.filter(({ path }) => path.endsWith('dr/secondary/promote'));
-    expect(sent.every(({ body }) => !('force' in body) || body['force'] === false)).toBe(true);
+    expect(sent().every(({ body }) => !('force' in body) || body['force'] === false)).toBe(true);
   });
 
   it('that is answered 503 until the budget ends is refused with a known outcome, and no one is primary', async () => {

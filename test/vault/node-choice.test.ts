@@ -273,9 +273,37 @@ describe('the choice of the node', () => {
       expect([first.calls, second.calls]).toEqual([[PROMOTE, DEMOTE], [PROMOTE]]);
     });
 
+    it.each([
+      ['a reset', { action: 'reset' }],
+      ['500', { status: 500 }],
+      ['503', unavailable],
+    ] as const)('tell whom to ask next: %s of a standby without a part in it ends no change', async (_, reply) => {
+      const third = await cluster.node();
+      third.standby(second.address).on(PROMOTE, reply);
+      second.on(PROMOTE, redirectTo(first.address));
+      first.on(PROMOTE, { status: 204 });
+      const client = cluster.client([third.address, second.address, first.address]);
+      await client.dr.secondary.promote({ drOperationToken });
+      expect([first.calls, second.calls, third.calls]).toEqual([[PROMOTE], [PROMOTE], []]);
+    });
+
+    it('make no leader of a standby that passes a read on', async () => {
+      const third = await cluster.node();
+      third.standby(second.address).on(STATUS, disabled).on(DEMOTE, { status: 204 });
+      second.on(STATUS, redirectTo(first.address, STATUS.slice(4))).on(DEMOTE, { status: 204 });
+      first.on(STATUS, unavailable);
+      const client = cluster.client([second.address, first.address, third.address]);
+      await client.dr.status();
+      await client.dr.primary.demote();
+      expect([second.calls, third.calls]).toEqual([[STATUS, DEMOTE], [STATUS]]);
+    });
+
     it('are not followed to any other address, for a read or a change', async () => {
       const elsewhere = await cluster.node();
-      const refused = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: false };
+      const refused = {
+        ...{ code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: false, observed: elsewhere.address },
+        next: 'Name the address of every node of east in the inventory.',
+      };
       for (const node of [second, first]) {
         node.on(PROMOTE, redirectTo(elsewhere.address)).on(STATUS, redirectTo(elsewhere.address, STATUS.slice(4)));
       }
@@ -298,7 +326,8 @@ describe('the choice of the node', () => {
     it('of every node end the call, which passes with the change of the leader', async () => {
       second.on(PROMOTE, redirectTo(first.address));
       first.on(PROMOTE, redirectTo(second.address));
-      const passing = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: true };
+      const next = 'The leader of east changes: retry.';
+      const passing = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: true, next };
       expect(await failureOf(promote())).toMatchObject(passing);
       expect([first.calls, second.calls]).toEqual([[PROMOTE], [PROMOTE]]);
     });
