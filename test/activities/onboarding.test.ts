@@ -70,6 +70,7 @@ describe('the wipe of a cluster', () => {
   it.each([
     ['began to replicate', 'DR disabled, performance primary', () => makePrimary('north')],
     ['has a node that does not answer', 'does not answer', () => silence('north')],
+    ['tells another cluster ID', 'another cluster ID than a moment ago', () => tellAnotherId('north')],
   ])(
     'is refused where the cluster %s while its token was issued, which stays unused',
     async (_what, observed, change) => {
@@ -124,6 +125,12 @@ describe('the wipe of a cluster', () => {
 function makePrimary(cluster: string): void {
   const role = { mode: 'primary', setId: 'a-set', advertisedAddress: '', knownSecondaries: [] } as const;
   bench.cluster(cluster).setRole('performance', role, bench.service.now());
+}
+
+/** As where the address leads to another cluster now, which was approved for nothing. */
+function tellAnotherId(cluster: string): void {
+  const body = { initialized: true, sealed: false, standby: false, version: '1.21.4', cluster_id: 'another-cluster' };
+  bench.always('GET /v1/sys/health', { status: 200, body }, cluster);
 }
 
 function silence(cluster: string): void {

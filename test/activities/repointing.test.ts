@@ -239,12 +239,13 @@ describe('a DR secondary', () => {
     expectMade(1, 1, 0);
   });
 
-  it('a token of another use opens nothing, and nothing is called', async () => {
-    const value = await bench.sealOperationToken('east', bench.cluster('east').issuedSecrets.at(-1) ?? '', [
-      'dr.promote',
-    ]);
+  it('a token of another use or cluster opens nothing, and nothing is called', async () => {
+    const live = bench.cluster('east').issuedSecrets.at(-1) ?? '';
+    const sealedFor = async (cluster: string, use: string) =>
+      ({ source: 'sealed', cluster, value: await bench.sealOperationToken('east', live, [use]) }) as const;
     const refusesUnsent = (more: object, code: string) => bench.refusedUnsent('updatePrimary', input(more), code);
-    await refusesUnsent({ token: { source: 'sealed', cluster: 'east', value } }, 'SEALED_VALUE_INVALID');
+    for (const reference of [await sealedFor('east', 'dr.promote'), await sealedFor('west', 'dr.update-primary')])
+      await refusesUnsent({ token: reference }, 'SEALED_VALUE_INVALID');
     await refusesUnsent({ primary: 'east', secondary: 'west' }, 'PRECONDITION_FAILED');
     await refusesUnsent({ token: { source: 'batch', cluster: 'east' } }, 'TOKEN_SOURCE_UNAVAILABLE');
   });

@@ -1,7 +1,7 @@
 /** Read, act, confirm: no request is repeated unless reads prove that the one before had no effect, and no wait ends too early. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { CancelledFailure } from '@temporalio/common';
-import { TIMING, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
+import { TIMING, awaitSettled, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
 import type { Execution } from '../../../activities/execution';
 import type { Change, Changed } from '../../../activities/read-act-confirm';
 import { RunbookError as TheError } from '../../../src/errors';
@@ -167,6 +167,15 @@ describe('a change', () => {
     expect(world.acts).toBe(1);
   });
 
+  it('that must not be repeated after a lost answer keeps its doubt', async () => {
+    let acts = 0;
+    const allow = () => {
+      if (acts > 0) throw new TheError('PRECONDITION_FAILED', 'neither');
+    };
+    const { failure, doubt } = await run((world) => ((acts += 1), lose(world)), { allow });
+    expect([acts, failure?.code, doubt]).toEqual([1, 'PRECONDITION_FAILED', true]);
+  });
+
   it('whose last look fails is not made, and that leaves no doubt, also without an answer', async () => {
     const { world, complete } = change(take);
     const prepare = () => Promise.reject(new TheError('TLS_FAILED', 'no', { outcomeKnown: false }));
@@ -231,6 +240,14 @@ describe('a change', () => {
   it('that an earlier attempt may have sent: a refusal settles nothing while that request can be under way', async () => {
     const early = await run(refuse, {}, { mayHaveSent: true });
     expect(early).toMatchObject({ doubt: true, failure: { details: { outcomeKnown: false } } });
+  });
+
+  it('that an earlier attempt may have sent, and that is seen late: what that attempt sent is not settled by it', async () => {
+    const here = { ...execution(), doubt: { mayHaveSent: true, since: performance.now() } };
+    const { world, complete } = change(take);
+    late(15)(world);
+    const seen = await awaitSettled(here, complete);
+    expect([seen, here.doubt.mayHaveSent, world.acts]).toEqual([true, true, 0]);
   });
 
   it('that an earlier attempt may have sent long ago: reads that agree settle it', async () => {
