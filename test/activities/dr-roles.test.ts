@@ -352,6 +352,13 @@ describe('a promotion', () => {
     expect(sent().every(({ body }) => !('force' in body) || body['force'] === false)).toBe(true);
   });
 
+  it('that is answered 503 is not sent again where the old primary became primary meanwhile', async () => {
+    bench.service.faults.add({ endpoint: PROMOTE, action: () => setRolesBack() });
+    bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 } });
+    await bench.refused('promoteSecondary', promotion(), 'STATE_DIVERGED', { details: { outcomeKnown: true } });
+    expect([mode('east'), mode('west'), made('promote')]).toEqual(['primary', 'secondary', 1]);
+  });
+
   it('that is answered 503 until the budget ends is refused with a known outcome, and no one is primary', async () => {
     bench.limit({ promoteMs: 300 });
     bench.always(PROMOTE, { status: 503 });

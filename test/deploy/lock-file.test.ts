@@ -1,11 +1,13 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const root = join(__dirname, '..', '..');
 const text = readFileSync(join(root, 'package-lock.json'), 'utf8');
-const { packages } = JSON.parse(text) as {
-  readonly packages: Readonly<Record<string, { readonly integrity?: string }>>;
-};
+interface Entry {
+  readonly integrity?: string;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+const { packages } = JSON.parse(text) as { readonly packages: Readonly<Record<string, Entry>> };
 
 describe('package-lock.json', () => {
   it('has a SHA-512 hash for every package, also for those of other platforms', () => {
@@ -13,6 +15,18 @@ describe('package-lock.json', () => {
       ([path, { integrity = '' }]) => path !== '' && !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity),
     );
     expect(without.map(([path]) => path)).toEqual([]);
+  });
+
+  it('names every optional package, or npm ci refuses it', () => {
+    const missing = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
+      Object.keys(optionalDependencies)
+        .filter(
+          (name) =>
+            packages[`node_modules/${name}`] === undefined && packages[`${path}/node_modules/${name}`] === undefined,
+        )
+        .map((name) => `${path} -> ${name}`),
+    );
+    expect(missing).toEqual([]);
   });
 });
 
@@ -39,4 +53,20 @@ describe('installation', () => {
     expect(lines).not.toEqual([]);
     expect(lines.filter((line) => !line.includes('--ignore-scripts'))).toEqual([]);
   });
+});
+
+/**
+ * The Temporal packages convert histories with protobufjs 8, while another dependency brings protobufjs 7. When npm puts
+ * version 7 on top, each Temporal package gets a copy of version 8 of its own and the conversion fails. The direct
+ * dependency in package.json prevents that.
+ */
+it('protobufjs is one copy for all Temporal packages', () => {
+  const modules = join(root, 'node_modules');
+  const scoped = readdirSync(join(modules, '@temporalio')).map((name) => join(modules, '@temporalio', name));
+  const resolved = new Set(
+    scoped
+      .filter((path) => readFileSync(join(path, 'package.json'), 'utf8').includes('"protobufjs"'))
+      .map((path) => require.resolve('protobufjs', { paths: [path] })),
+  );
+  expect([...resolved]).toEqual([require.resolve('protobufjs', { paths: [root] })]);
 });

@@ -56,6 +56,21 @@ it('what a standby passed on can get lost: the effect is there, and the answer d
   expect((await call(east, 'DELETE', base)).status).toBeLessThan(300);
 });
 
+it('a rate-limit quota counts on each node by itself, also what a standby passes on, and the longer path counts alone', async () => {
+  const { rootToken: token } = east;
+  const quota = (method: string, name: string, more: object = {}) =>
+    call(east, method, `sys/quotas/rate-limit/${name}`, { token, ...more });
+  // The one without a path comes last: it counts every call from then on.
+  for (const [name, path] of Object.entries({ ofMount: 'kv/', ofAll: '' }))
+    await quota('POST', name, { body: { path, rate: 1, interval: '1h', group_by: 'none' } });
+  const statuses: number[] = [];
+  for (const path of ['secret/app', 'kv/app'])
+    for (const node of [0, 1, 0, 1]) statuses.push((await call(east, 'GET', path, { node, token })).status);
+  for (const name of ['ofAll', 'ofMount'])
+    expect(await quota('DELETE', name, { node: 2 })).toMatchObject({ status: 204 });
+  expect(statuses).toEqual([404, 404, 429, 429, 404, 404, 429, 429]);
+});
+
 it('the record of calls keeps order, status and bodies, with secrets as digests only', async () => {
   await call(service.cluster('west'), 'POST', `${DR}/secondary/promote`, {
     token: 'hvs.canary-in-a-header',

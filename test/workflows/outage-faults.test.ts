@@ -212,6 +212,24 @@ describe('faults in the outage', () => {
       await expectServiceOn(scenario, 'east');
     });
 
+    it('the old primary is made primary again while the promotion is tried: nothing else is promoted, and people may let it serve on', async (scenario) => {
+      at(scenario, 'before', 'west', CHANGING.promote, ({ service }) => {
+        const setId = service.cluster('west').snapshotState().dr.setId ?? '';
+        const role = { mode: 'primary', setId, advertisedAddress: '', knownSecondaries: [] } as const;
+        service.cluster('east').setRole('dr', role, service.now());
+      });
+      refuse(scenario, 'west', CHANGING.promote, 503, 1);
+      const run = await underWay(scenario, { onStuck: 'park' });
+      const parked = await parksInTime(run, 'Promote west');
+      expect([parked.code, actions(parked)]).toEqual(['STATE_DIVERGED', ['retry', 'promote-back', 'leave']]);
+      expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
+      await expectServiceOn(scenario, 'east');
+      await run.do('promote-back Promote west');
+
+      expect((await run.report()).outcome).toBe('rolled-back');
+      await expectServiceOn(scenario, 'east');
+    });
+
     it('promotes the old primary back by itself where the new one refuses, and attaches the new one again', async (scenario) => {
       refusePromotion(scenario, 'west');
       const report = await (await underWay(scenario)).report();

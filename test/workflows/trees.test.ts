@@ -5,6 +5,7 @@
  */
 import { CHANGING, loseAnswers, refuse, statuses } from '../support/faults';
 import { until } from '../support/by-hand';
+import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
 import { clusters, Scenario } from '../support/scenario';
@@ -229,6 +230,14 @@ describe('Merkle trees', () => {
         const rejected = await reindex(scenario, {}, 'reject reindex');
         expect(await rejected.report()).toMatchObject({ outcome: 'aborted', gates: [{ state: 'rejected' }] });
         expect(statuses(scenario, 'west', REINDEX)).toEqual([]);
+      });
+
+      it('taken over at the reindex', async (scenario) => {
+        corrupt(scenario);
+        endless(scenario);
+        const run = await reindex(scenario, {}, 'approve reindex');
+        await following(run);
+        await expectTakenOver(scenario, run, 'drReindex');
       });
 
       it('abort at the reindex', async (scenario) => {

@@ -262,6 +262,23 @@ describe('a change', () => {
   });
 });
 
+describe('the state before a request that serves once', () => {
+  it.each([
+    ['is settled once what an earlier attempt sent cannot be under way any more', true],
+    ['is read once where nothing was sent', false],
+  ])('%s', async (_, mayHaveSent) => {
+    const here = { ...execution(), timing: { ...TIMING, underWayMs: 100 } };
+    here.doubt.mayHaveSent = mayHaveSent;
+    const began = performance.now();
+    const there = await awaitSettled(here, {
+      ...{ describe: String, needed: 'it is there', budgetMs: 1_000, pollMs: 5, cluster: 'east' },
+      read: async () => false,
+      until: (seen) => seen,
+    });
+    expect([there, here.doubt.mayHaveSent, performance.now() - began > 100]).toEqual([false, false, mayHaveSent]);
+  });
+});
+
 describe('waiting for a state', () => {
   const polling = { describe: (seen: number) => `seen ${seen}`, needed: 'three', budgetMs: 1_000, pollMs: 5 };
 
