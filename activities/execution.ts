@@ -155,29 +155,27 @@ async function executeActivity(
 ): Promise<unknown> {
   const { info, cancellationSignal: signal } = context;
   const changes = changesSomething(info.activityType);
+  const doubt = { mayHaveSent: info.attempt > 1, since: performance.now() };
   try {
     const run = runOf(context);
     const step = stepOf(input.headers['step']);
     checkInput(info.activityType, input.args[0]);
     if (changes) refuseAfterReset(run, step);
-    return await heartbeating(context, { ...given, run, step }, async (execution) => {
-      try {
-        return await executions.run(execution, activity);
-      } catch (error) {
-        throw changes && execution.doubt.mayHaveSent && isRunbookError(error)
-          ? error.with({ outcomeKnown: false })
-          : error;
-      }
-    });
+    return await heartbeating(context, { ...given, run, step, doubt }, (execution) =>
+      executions.run(execution, activity),
+    );
   } catch (error) {
     if (signal.aborted && isCancellationOf(error)) throw new CancelledFailure('cancelled');
-    throw toFailure(error);
+    // Also what was refused before it began: an attempt before this one may have begun.
+    throw toFailure(
+      changes && doubt.mayHaveSent && isRunbookError(error) ? error.with({ outcomeKnown: false }) : error,
+    );
   }
 }
 
 async function heartbeating<T>(
   context: Context,
-  given: WorkerContext & Pick<Execution, 'run' | 'step'>,
+  given: WorkerContext & Pick<Execution, 'run' | 'step' | 'doubt'>,
   body: (execution: ActivityContext) => Promise<T>,
 ): Promise<T> {
   const { info, cancellationSignal: signal } = context;
@@ -194,7 +192,6 @@ async function heartbeating<T>(
     return await body({
       ...given,
       signal,
-      doubt: { mayHaveSent: info.attempt > 1, since: performance.now() },
       spentMs: info.attempt > 1 ? info.currentAttemptScheduledTimestampMs - info.scheduledTimestampMs : 0,
       progress: (text) => {
         progress = redact(text);

@@ -123,6 +123,8 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       };
     },
   });
+  // It took effect: whatever fails from here on must not read as if nothing had been done.
+  execution.doubt.mayHaveSent = true;
   const observed = `${cluster}: ${describeReplication(changed.state)}`;
   if (former) {
     await demandNoNodePrimary(access, kind, limits.demoteMs);

@@ -195,7 +195,7 @@ function run(report: Report): Section[] {
     [
       'Taken over',
       takenOver &&
-        `a drFailover since ${timeText(takenOver.at)}: ordered by ${attestedName(takenOver.by)}, ${escapeUntrusted(takenOver.reason)}`,
+        `a drFailover since ${timeText(takenOver.at)}: last ordered by ${attestedName(takenOver.by)}, ${escapeUntrusted(takenOver.reason)}`,
     ],
     ['Started', timeText(startedAt)],
     ['Ended', endedAt === undefined ? 'no' : `${timeText(endedAt)}, after ${betweenText(startedAt, endedAt)}`],

@@ -401,6 +401,13 @@ describe('a DR set with a third member', () => {
     says.remove();
   });
 
+  it('that says primary after the demotion: refused, and not as if nothing had been demoted', async () => {
+    const says = three.always(STATUS, { status: 200, body: { data: { mode: 'primary' } } }, 'north');
+    const details = { cluster: 'north', outcomeKnown: false };
+    await three.refusedUnsent('demotePrimary', drDemotion(given), 'STATE_DIVERGED', { details });
+    says.remove();
+  });
+
   it('that is silent: promoted, with a warning, unless this run may have made it primary; the outage has begun, and no approval is too old to end it', async () => {
     await three.cluster('north').kill();
     // This run may have made it primary: then its silence says nothing.

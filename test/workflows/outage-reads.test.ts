@@ -38,7 +38,9 @@ async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>
     readDeployment: () => Promise.resolve({ observations }),
     promoteSecondary: dr?.promoteSecondary ?? (() => Promise.resolve({})),
   };
-  const { run, ...told } = fakeRun({ calls, failing });
+  const began: (number | undefined)[] = [];
+  const state = { outageBegan: (since: number | undefined) => void began.push(since) };
+  const { run, ...told } = fakeRun({ calls, failing, state });
   const asked = {
     ...{ kind: dr ? 'dr' : 'performance', tokens: dr?.tokens },
     ...{ deployment: 'payments', gate: 'promote', onStuck, acceptLoss },
@@ -51,7 +53,7 @@ async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>
     becamePrimary: () => undefined,
   } as unknown as PrimaryChange;
   const side = await changePrimary(run, asked).catch((error: unknown) => error);
-  return { side, outageSince: run.state.outageSince, ...told };
+  return { side, outageSince: run.state.outageSince, began, ...told };
 }
 
 it('a comparison that fails is no proof: the plan decides which cluster serves, at once', async () => {
@@ -105,6 +107,7 @@ describe('a demotion that was refused', () => {
     ['may have been sent', [{ ...writes, outcomeKnown: false }], undefined],
     ['may have been sent by an earlier try', [{ ...UNREACHABLE, outcomeKnown: false }, writes], undefined],
     ['may have been sent, and the candidate is silent', [{ ...silent, outcomeKnown: false }], undefined],
+    ['may have been sent before a reset', [{ ...writes, code: 'RUN_WAS_RESET' }, silent], undefined],
     ['met an old primary that is silent', [{ ...silent, cluster: 'east' }], undefined],
     ['was refused for another reason', [{ ...writes, code: 'PERMISSION_DENIED' }], undefined],
     ['was refused, and the input wants people to be asked', [writes], 'park'],
@@ -117,13 +120,25 @@ describe('a demotion that was refused', () => {
 describe('a failover that takes the run over', () => {
   const taken = new TakenOver({ reason: 'gone' } as never, 'grace');
 
-  it('where nothing was sent yet finds no outage, and nobody is alarmed', async () => {
-    expect(await change({}, { stopped: taken })).toMatchObject({ side: taken, outageSince: undefined, findings: [] });
+  const told = [{ severity: 'critical', code: 'no-performance-primary' }];
+  const since = expect.any(Number) as unknown;
+
+  it('where the old primary was just seen to serve finds no outage, and nobody is alarmed', async () => {
+    const done = await change({}, { stopped: taken, east: 'primary' });
+    expect(done).toMatchObject({ side: taken, outageSince: undefined, findings: [], steps: ['Demote east', READ] });
+  });
+
+  it.each([
+    ['was demoted', 'secondary', {}],
+    ['cannot be read', undefined, { [READ]: [UNREACHABLE] }],
+    ['is not told by anybody', undefined, {}],
+  ])('where the old primary %s goes on in the outage, and tells it', async (_, east, failing) => {
+    const done = await change(failing, { stopped: taken, ...(east && { east }) });
+    expect(done).toMatchObject({ side: taken, outageSince: since, findings: told });
+    expect(done.began).toEqual([done.outageSince]);
   });
 
   it('after the demotion, for DR alone: that no cluster may be performance primary is told', async () => {
-    const told = [{ severity: 'critical', code: 'no-performance-primary' }];
-    const since = expect.any(Number) as unknown;
     expect(await change({}, { compared: taken })).toMatchObject({ side: taken, outageSince: since, findings: told });
   });
 });

@@ -31,7 +31,9 @@ type OnFailure = 'throw' | ((failure: FailureFacts) => 'throw' | 'park');
 /** What a step may be told beside its name and body. */
 export interface StepOptions {
   /** Choices beside `retry`, where the step parks; `abort` alone where nothing is given. */
-  readonly choices?: readonly Choice[];
+  readonly choices?: readonly Choice[] | undefined;
+  /** What a retry does here, beside {@link RETRY}. */
+  readonly retryEffect?: string | undefined;
   /** `throw`: the runbook itself deals with the failure; the step ends as failed. It parks where nothing is given. */
   readonly onFailure?: OnFailure;
   /** Skipping it counts only when a second, different person decides it too. */

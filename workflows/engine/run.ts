@@ -243,13 +243,16 @@ export class Run {
           throw error;
         }
         for (const finding of failure.findings ?? []) this.state.finding(finding);
-        const { onFailure } = options;
+        const { onFailure, retryEffect = RETRY.effect } = options;
         if ((typeof onFailure === 'function' ? onFailure(failure) : onFailure) === 'throw') {
           this.#end(record, 'failed', `${failure.code}: ${failure.message}`);
           throw new StepFailed(name, failure);
         }
         record.state = 'parked';
-        const { action, by, reason, rid } = await this.park(name, failure, [RETRY, ...choices]);
+        const { action, by, reason, rid } = await this.park(name, failure, [
+          { ...RETRY, effect: retryEffect },
+          ...choices,
+        ]);
         switch (action) {
           case 'retry':
             // Not the run that replays this: one that was reset again is not acknowledged yet.

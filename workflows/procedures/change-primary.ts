@@ -8,7 +8,7 @@ import type { FailureFacts } from '../engine/failures';
 import { OutageDecision, RunStopped, StepFailed, TakenOver, isStop, readInOutage } from '../engine/failures';
 import type { OperationTokens } from './operation-tokens';
 import type { Choice } from '../engine/parking';
-import { LEAVE } from '../engine/parking';
+import { LEAVE, RETRY } from '../engine/parking';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
@@ -57,6 +57,8 @@ const PROMOTE_BACK: Choice = {
   action: 'promote-back',
   effect: 'promote the old primary again; it holds every write',
 };
+/** Where a token can be had another way. */
+const RETRY_OR_ASK = `${RETRY.effect}; a batch token, or one that the record kept, that is refused again is given up for this outage, and the key holders are asked instead`;
 
 /** A candidate that does not answer cannot take over: before anything was sent that is as certain as a refusal. */
 const SILENT = [
@@ -151,15 +153,14 @@ async function demote(outage: Outage): Promise<Next> {
     {
       choices: [PROMOTE_BACK, LEAVE],
       onFailure: ({ code, cluster, outcomeKnown }) => {
-        mayBeSent ||= !outcomeKnown;
+        mayBeSent ||= !outcomeKnown || code === 'RUN_WAS_RESET';
         const refused = code === 'PRECONDITION_FAILED' || (cluster === newPrimary && SILENT.includes(code));
         return refused && !mayBeSent && onStuck === 'promote-back' ? 'throw' : 'park';
       },
     },
   );
-  const demoted = await demoting.catch((error: unknown): never => {
-    // Nothing was sent: no outage began, and a failover that is refused ends, which lets the clients through.
-    if (error instanceof TakenOver && !mayBeSent) run.state.outageSince = undefined;
+  const demoted = await demoting.catch(async (error: unknown): Promise<never> => {
+    if (error instanceof TakenOver) await judgeOutage(outage);
     throw error;
   });
   // The looks before the call are no outage: status and report count from the call, held within the run's own clock.
@@ -185,6 +186,17 @@ async function demote(outage: Outage): Promise<Next> {
   return acceptLoss === 'bounded' ? 'promote-secondary' : 'promote-back';
 }
 
+/**
+ * A failover takes the run over at the demotion. Where the old primary was just seen to serve no outage began, and a failover
+ * that is refused ends, which lets the clients through. Else it goes on until people end it, with what the run holds.
+ */
+async function judgeOutage(outage: Outage): Promise<void> {
+  const { state } = outage.run;
+  const why = `the demotion of ${outage.route.from} was under way, and it was not seen to serve when a failover took the run over`;
+  if (await oldPrimaryServes(outage)) state.outageSince = undefined;
+  else state.outageBegan(state.outageSince, why);
+}
+
 /** What is left to do where the run ends during the demotion, and after it. */
 function demotionLeft({ kind, route: { from, to } }: Outage): { readonly inDoubt: string; readonly done: string } {
   const { noneIs, then, next } = WORDS[kind].demoted(from, to);
@@ -205,16 +217,16 @@ function tellNotDemoted({ run, route: { from } }: Outage, { message, observed, n
 
 /** The new primary did not get there: the old one, which holds every write, becomes primary again. */
 async function promoteBack(outage: Outage): Promise<Next> {
-  const { run, kind, deployment, route } = outage;
-  const seen = await readInOutage(
-    run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
-      onFailure: 'throw',
-    }),
-  );
   // It was never demoted, or is primary again: nothing has to be promoted, and a primary generates no operation token.
   // Where that could not be read, the promotion itself finds it out, and proves that the other one is no primary.
-  if (seen?.observations.find(({ cluster }) => cluster === route.from)?.[kind]?.mode === 'primary') return 'old';
-  return promote(outage, 'old');
+  return (await oldPrimaryServes(outage)) ? 'old' : promote(outage, 'old');
+}
+
+/** Whether the old primary was just seen to be the primary; false too where that could not be read. */
+async function oldPrimaryServes({ run, kind, deployment, route }: Outage): Promise<boolean> {
+  const look = run.step('Read the roles', (call) => call.readDeployment({ deployment }), { onFailure: 'throw' });
+  const seen = await readInOutage(look);
+  return seen?.observations.find(({ cluster }) => cluster === route.from)?.[kind]?.mode === 'primary';
 }
 
 /**
@@ -251,6 +263,7 @@ async function promote(outage: Outage, side: Side): Promise<Side> {
       },
       {
         choices,
+        ...(tokens && side === 'new' && { retryEffect: RETRY_OR_ASK }),
         onFailure: (failure) => (failure.outcomeKnown && (wayBack || needsAnother(failure)) ? 'throw' : 'park'),
       },
     );

@@ -85,12 +85,17 @@ export abstract class Collection {
     return false;
   }
 
-  /** Makes keys and invitation; from here on envelopes are accepted. */
-  async invite(): Promise<void> {
+  /**
+   * Makes keys and invitation; from here on envelopes are accepted.
+   *
+   * @param choices - what people may decide where that parks, inside an outage
+   */
+  async invite(choices?: readonly Choice[]): Promise<void> {
     const epoch = (this.handle?.epoch ?? 0) + 1;
     const { invite } = this.words;
     const name = epoch === 1 ? invite : `${invite} again (epoch ${epoch})`;
-    const handle = await this.run.step(name, (call) => this.create(call, { epoch, cid: this.#cid }));
+    const create = (call: StepCalls) => this.create(call, { epoch, cid: this.#cid });
+    const handle = await this.run.step(name, create, { choices });
     this.handle = handle;
     this.fingerprint = handle.fingerprint;
     this.keysLost = undefined;
@@ -278,11 +283,11 @@ export abstract class PeoplesTokens extends Collection {
   }
 
   /** Invites, unless an earlier part of the run did and people can still answer. */
-  async ready(): Promise<void> {
+  async ready(choices?: readonly Choice[]): Promise<void> {
     const { handle, keysLost } = this;
-    if (!handle) return this.invite();
+    if (!handle) return this.invite(choices);
     const isOpen = keysLost === undefined && Date.now() < handle.collectUntil - ANSWERING_LEFT_MS;
-    if (!this.complete && !isOpen) await this.inviteAgain(keysLost ?? 'EXPIRED', handle.epoch);
+    if (!this.complete && !isOpen) await this.inviteAgain(keysLost ?? 'EXPIRED', handle.epoch, choices);
   }
 
   /** For those who gave already too. */
@@ -291,12 +296,12 @@ export abstract class PeoplesTokens extends Collection {
   }
 
   /** A new epoch; branches that find the same keys lost share it, so that nobody is asked twice. */
-  protected async inviteAgain(code: string, lostEpoch: number): Promise<void> {
+  protected async inviteAgain(code: string, lostEpoch: number, choices?: readonly Choice[]): Promise<void> {
     if (this.required().epoch !== lostEpoch) return;
     this.#inviting ??= (async () => {
       const text = `The keys of epoch ${lostEpoch} cannot be used any more (${code}); those who were asked are asked again.`;
       this.run.state.finding({ severity: 'warning', code: 'ceremony-keys-lost', text });
-      await this.invite();
+      await this.invite(choices);
     })();
     try {
       await this.#inviting;

@@ -106,9 +106,11 @@ export class OperationTokens {
     });
     this.#made.delete(cluster);
     await this.#ceremony?.close();
+    // Not before they are invited: people may choose the way back there, which goes on without them.
+    this.#ceremony = undefined;
     const people = this.askInstead();
+    await people.ready(choices);
     this.#ceremony = people;
-    await people.ready();
     await people.collect(cluster, choices);
     return people;
   }

@@ -6,6 +6,7 @@ import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { attestedName } from '../../src/contracts/words';
 import type { StepCalls } from '../engine/activity-calls';
 import { whereItStands } from '../engine/verdicts';
+import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { CeremonyRequest, Parked } from './collection';
 import { PeoplesTokens, USED_FOR_MS } from './collection';
@@ -42,11 +43,12 @@ export class ProvidedTokens extends PeoplesTokens {
   }
 
   /** Waits for the first token, and proves it. A cluster that is no DR secondary yet has none: it is asked for when it is. */
-  async collect(first = this.request.targets[0]?.cluster): Promise<void> {
+  async collect(first = this.request.targets[0]?.cluster, choices?: readonly Choice[]): Promise<void> {
     const { deployment } = this;
-    const { observations } = await this.run.step('Read the roles', (call) => call.readDeployment({ deployment }));
+    const read = (call: StepCalls) => call.readDeployment({ deployment });
+    const { observations } = await this.run.step('Read the roles', read, { choices });
     if (first === undefined || observations.find((each) => each.cluster === first)?.dr?.mode !== 'secondary') return;
-    do await this.#obtain(first, {});
+    do await this.#obtain(first, { choices });
     while (!(await this.takes(first)));
   }
 
@@ -95,7 +97,8 @@ export class ProvidedTokens extends PeoplesTokens {
     for (;;) {
       const taken = this.#usable(cluster);
       if (taken) return taken;
-      if (this.keysLost !== undefined || Date.now() >= (this.handle?.collectUntil ?? 0)) await this.ready();
+      if (this.keysLost !== undefined || Date.now() >= (this.handle?.collectUntil ?? 0))
+        await this.ready(parked.choices);
       const { workflowId } = workflowInfo();
       const key = `token:${cluster}`;
       this.run.state.wait(key, {

@@ -76,7 +76,7 @@ export class TokenCeremony extends PeoplesTokens {
     while (!this.complete) {
       const { epoch } = this.required();
       await this.#collectOnce();
-      if (this.keysLost !== undefined) await this.inviteAgain(this.keysLost, epoch);
+      if (this.keysLost !== undefined) await this.inviteAgain(this.keysLost, epoch, choices);
     }
   }
 
@@ -139,9 +139,9 @@ export class TokenCeremony extends PeoplesTokens {
         return made;
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error;
-        if (KEYS_LOST.has(error.failure.code)) await this.inviteAgain(error.failure.code, epoch);
+        if (KEYS_LOST.has(error.failure.code)) await this.inviteAgain(error.failure.code, epoch, choices);
         else this.#tellRejected(cluster, error.failure);
-        await this.collect();
+        await this.collect(cluster, choices);
       }
     }
   }

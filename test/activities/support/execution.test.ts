@@ -130,6 +130,14 @@ describe('a changing activity in a run that was reset', () => {
   const run = (type: string, header: ReturnType<typeof step>) => inside(environment(type, 1, header), body);
   beforeEach(() => body.mockClear());
 
+  it.each([
+    ['RUN_WAS_RESET', step({ originalRunId: 'before' })],
+    ['INVALID_INPUT', withStep({})],
+  ])('does not say with %s that nothing was sent, where an attempt before may have sent it', async (code, header) => {
+    const failure = await inside(environment('writeMarker', 2, header), body).catch(failedOf);
+    expect(failure).toMatchObject({ code, details: { outcomeKnown: false } });
+  });
+
   it('changes nothing until a decision that names this run acknowledges it', async () => {
     for (const more of [{ originalRunId: 'before' }, { originalRunId: 'before', acknowledgedRunId: 'another' }]) {
       const failure = await run('writeMarker', step(more)).catch(failedOf);

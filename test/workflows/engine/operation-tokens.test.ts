@@ -4,6 +4,7 @@ import { OutageDecision } from '../../../workflows/engine/failures';
 import type { CeremonyTarget, OperationTokenReference } from '../../../src/contracts/ceremony';
 import { OperationTokens } from '../../../workflows/procedures/operation-tokens';
 import type { TokenCeremony } from '../../../workflows/procedures/token-ceremony';
+import { LEAVE } from '../../../workflows/engine/parking';
 import { fakeRun } from '../../support/fake-run';
 
 const HOUR = 3_600_000;
@@ -102,6 +103,16 @@ describe('the holders are asked instead of a batch token', () => {
       expect(await tokens.replaceRefused('west', failed(code))).toBe(false);
     },
   );
+
+  it('with the choices of the outage from the invitation on; where people go another way, without them', async () => {
+    const ready = jest.fn(() => Promise.reject(new OutageDecision('promote-back')));
+    const people = { ready } as unknown as TokenCeremony;
+    const tokens = new OperationTokens(fakeRun().run, 'payments', TARGETS, undefined, () => people, []);
+    const replaced = tokens.replaceRefused('west', failed('PERMISSION_DENIED'), [LEAVE]);
+    await expect(replaced).rejects.toBeInstanceOf(OutageDecision);
+    expect(ready.mock.calls).toEqual([[[LEAVE]]]);
+    expect(await tokens.of('east')).toEqual({ source: 'batch', cluster: 'east' });
+  });
 
   it('and of no other refusal; nor of a kept one that does not open, which may be alive', async () => {
     expect(await making(undefined, 'batch').tokens.replaceRefused('west', failed('NOT_CAUGHT_UP'))).toBe(false);

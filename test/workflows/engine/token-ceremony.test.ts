@@ -4,6 +4,7 @@ import type * as TemporalWorkflow from '@temporalio/workflow';
 import type { EnvelopeVerdict } from '../../../src/contracts/ceremony';
 import type { Waiting } from '../../../src/contracts/run-status';
 import type * as ActivityCalls from '../../../workflows/engine/activity-calls';
+import { LEAVE } from '../../../workflows/engine/parking';
 import { TokenCeremony } from '../../../workflows/procedures/token-ceremony';
 import { fakeRun } from '../../support/fake-run';
 
@@ -104,6 +105,18 @@ function collecting({
     },
   };
 }
+
+it('an invitation that parks inside an outage leaves people the choices of the outage', async () => {
+  const step = jest.fn(() => Promise.reject(new Error('parked')));
+  const request = { deployment: 'payments', runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga' };
+  const ceremony = new TokenCeremony(fakeRun({ run: { step } }).run, {
+    ...request,
+    targets: [],
+    inputDigest: 'digest',
+  });
+  await expect(ceremony.ready([LEAVE])).rejects.toThrow('parked');
+  expect(step.mock.calls).toEqual([['Invite the key holders', expect.any(Function), { choices: [LEAVE] }]]);
+});
 
 describe('a check that ends after the holders were asked anew', () => {
   it('of a share: it is refused as one of another round, and is not in hand', async () => {
