@@ -65,6 +65,10 @@ const BUSY_QUERY_DEADLINE_MS = 12_000;
 /** A live worker polls at least this often. */
 const POLLED_LATELY_MS = 65_000;
 const POLLERS_DEADLINE_MS = 2_000;
+/** Of a server that took the connection, and may be busy. */
+const DESCRIBE_DEADLINE_MS = 10_000;
+/** Of a run that is followed: a server that starts again takes no longer. */
+const FOLLOWED_DEADLINE_MS = 60_000;
 
 /**
  * Reads a run: first what the server knows by itself, then the status query with a deadline of 3 s; a longer one where a
@@ -74,7 +78,7 @@ const POLLERS_DEADLINE_MS = 2_000;
  */
 export async function readRunView(session: TemporalSession, run: RunReference, { repeatedly = false } = {}) {
   const { client } = session;
-  const description = await describe(client, run);
+  const description = await describe(client, run, repeatedly ? FOLLOWED_DEADLINE_MS : DESCRIBE_DEADLINE_MS);
   const { workflowId, runId, taskQueue, memo } = description;
   const pollers = await readPollers(session, taskQueue);
   const withinMs = isPolled(pollers) && !repeatedly ? BUSY_QUERY_DEADLINE_MS : QUERY_DEADLINE_MS;
@@ -118,9 +122,14 @@ export async function readAnsweredView(
   });
 }
 
-/** @throws RunbookError `NOT_FOUND`. */
-export function describe(client: Client, run: RunReference): Promise<WorkflowExecutionDescription> {
-  return client.workflow.getHandle(run.workflowId, run.runId).describe().catch(refuseUnknown(run));
+/** @throws RunbookError `NOT_FOUND`; `TEMPORAL_UNAVAILABLE` where the server does not say in time. */
+export function describe(
+  client: Client,
+  run: RunReference,
+  withinMs = DESCRIBE_DEADLINE_MS,
+): Promise<WorkflowExecutionDescription> {
+  const handle = client.workflow.getHandle(run.workflowId, run.runId);
+  return client.withDeadline(Date.now() + withinMs, () => handle.describe()).catch(refuseUnknown(run));
 }
 
 /** All events of a run. @throws RunbookError `NOT_FOUND`. */
@@ -132,6 +141,13 @@ export async function fetchEvents(client: Client, run: RunReference): Promise<re
 
 function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never {
   return (error) => {
+    if (isGrpcDeadlineError(error))
+      throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal server says nothing of the run "${workflowId}".`, {
+        observed: 'it took the connection, and gave no answer in time',
+        needed: 'a Temporal server that answers',
+        next: 'Look after the Temporal server and the network to it; then give the same command again.',
+        cause: error,
+      });
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     throw new RunbookError('NOT_FOUND', `There is no run with the Workflow ID "${workflowId}".`, {
       next: '"runbook list" shows the runs of this namespace.',
@@ -290,7 +306,7 @@ async function polledInWords(
   run: RunReference,
 ): Promise<string> {
   try {
-    const { taskQueue } = await describe(session.client, run);
+    const { taskQueue } = await describe(session.client, run, POLLERS_DEADLINE_MS);
     const pollers = await readPollers(session, taskQueue);
     const start = pollers?.count === 0 ? '; start one with "runbook worker"' : '';
     return `${pollersInWords(taskQueue, pollers)}${start}`;

@@ -160,7 +160,8 @@ export async function sendSignal(
   const { workflowId } = run;
   const timeoutMs = timeoutS * 1_000;
   const sending = { client: session.client, run, signal, input };
-  const recorded = await waitVisibly(context, session, { what: `Temporal to take this ${signal}`, run }, send(sending));
+  const taking = { what: `Temporal to take this ${signal}`, run };
+  const recorded = await waitVisibly(context, session, taking, send(sending, Math.max(timeoutMs, TAKEN_WITHIN_MS)));
   const stop = AbortSignal.any([context.stop, AbortSignal.timeout(timeoutMs)]);
   const waiting = { what: `what the run says of this ${signal}`, run, timeoutMs };
   const answer = recorded !== undefined && waitVisibly(context, session, waiting, said({ ...sending, stop }, recorded));
@@ -194,21 +195,34 @@ interface Said {
 
 const updateOf = (signal: SignalName) => UPDATES.find((name) => name === signal);
 
+/** A Temporal that is busy, or that just comes back, needs so long. */
+const TAKEN_WITHIN_MS = 10_000;
+/** gRPC's codes that leave open whether a call was carried out: cancelled, unknown, deadline, aborted, internal, unavailable, data loss. */
+const OPEN_CODES: readonly number[] = [1, 2, 4, 10, 13, 14, 15];
+
+const rpcErrorIn = ({ cause }: Error) => (isGrpcServiceError(cause) ? cause : undefined);
+
+/** Whether Temporal may have taken what failed with this: the connection broke, or no answer came in time. */
+function mayBeTaken(error: unknown): boolean {
+  return error instanceof Error && OPEN_CODES.includes(rpcErrorIn(error)?.code ?? -1);
+}
+
 /**
  * As a signal.
  *
- * @returns false where the server takes no more of them for this run, and there is an update of the same name
- * @throws RunbookError `NOT_FOUND` where there is no open run, and nothing was sent.
+ * @returns false where the server takes no more of them for this run, and there is an update of the same name; undefined
+ *   where nobody knows whether it took this one
+ * @throws RunbookError `NOT_FOUND` where there is no open run, `TEMPORAL_UNAVAILABLE` where the server refuses it: nothing was sent.
  */
-async function send({ client, run, signal, input }: Sending): Promise<boolean> {
+async function send({ client, run, signal, input }: Sending, withinMs: number): Promise<boolean | undefined> {
+  const handle = client.workflow.getHandle(run.workflowId, run.runId);
   try {
-    await client.workflow.getHandle(run.workflowId, run.runId).signal(signal, input);
+    await client.withDeadline(Date.now() + withinMs, () => handle.signal(signal, input));
     return true;
   } catch (error) {
-    const { cause } = error instanceof Error ? error : {};
-    const isFull = isGrpcServiceError(cause) && cause.details.includes('limit for signal events');
-    if (isFull && updateOf(signal) !== undefined) return false;
-    return refuseEnded(run)(error);
+    const details = error instanceof Error ? rpcErrorIn(error)?.details : undefined;
+    if (details?.includes('limit for signal events') && updateOf(signal) !== undefined) return false;
+    return mayBeTaken(error) ? undefined : refuse(run)(error);
   }
 }
 
@@ -221,23 +235,36 @@ async function said(given: Given, recorded: boolean): Promise<Said> {
     const arrival = await handle.executeUpdate<number, [unknown]>(update ?? '', { args: [input] });
     return { arrival, ...(await awaitReceipt(given, arrival)) };
   };
-  if (!recorded) return giveUpdate().catch(refuseEnded(run));
+  if (!recorded)
+    return giveUpdate().catch((error: unknown) => {
+      if (mayBeTaken(error)) return {};
+      return refuse(run)(error);
+    });
   const arrival = await arrivalOf(given);
   if (arrival === undefined) return {};
   const { receipt, isFlooded } = await awaitReceipt(given, arrival);
   if (!isFlooded || update === undefined) return { arrival, receipt };
   return giveUpdate().catch((error: unknown) => {
-    // The run ended meanwhile; what was sent before is in its history.
-    if (error instanceof WorkflowNotFoundError) return { arrival };
+    // The run ended meanwhile, or Temporal is away; what was sent before is in the history.
+    if (error instanceof WorkflowNotFoundError || mayBeTaken(error)) return { arrival };
     throw error;
   });
 }
 
-function refuseEnded({ workflowId }: RunReference): (error: unknown) => never {
+function refuse({ workflowId }: RunReference): (error: unknown) => never {
   return (cause) => {
-    if (!(cause instanceof WorkflowNotFoundError)) throw cause;
-    const message = `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`;
-    throw new RunbookError('NOT_FOUND', message, { next: '"runbook list --open" shows the open runs.', cause });
+    if (cause instanceof WorkflowNotFoundError) {
+      const message = `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`;
+      throw new RunbookError('NOT_FOUND', message, { next: '"runbook list --open" shows the open runs.', cause });
+    }
+    const rpcError = cause instanceof Error ? rpcErrorIn(cause) : undefined;
+    if (rpcError === undefined) throw cause;
+    throw new RunbookError('TEMPORAL_UNAVAILABLE', 'The Temporal server refuses it; nothing was sent.', {
+      observed: rpcError.details,
+      needed: "the right to signal runs of this namespace, within the server's limits",
+      next: 'Correct what it names; then give the same command again.',
+      cause,
+    });
   };
 }
 

@@ -1,7 +1,12 @@
 /** What a command says of a signal that it sent, while workers and the server come and go. */
-import { sendSignal } from '../../src/cli/signals';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { WorkflowNotFoundError } from '@temporalio/client';
+import { connectTemporal, describe as describeRun } from '../../src/cli/run';
+import { sendSignal } from '../../src/cli/signals';
 import { payloadConverter } from '../../src/contracts/payload-converter';
+import { temporalServer } from '../support/temporal-server';
 
 type Session = Parameters<typeof sendSignal>[1];
 const INPUT = { name: 'grace' };
@@ -21,7 +26,7 @@ const RECEIPT = { signal: 'approve', arrival: 1, verdict: 'accepted', code: 'app
 function sessionOf(
   histories: readonly unknown[],
   statuses: readonly unknown[],
-  taken: Promise<void> = Promise.resolve(),
+  taken: Promise<unknown> = Promise.resolve(),
 ): Session {
   const next = (answers: readonly unknown[]) => {
     const left = [...answers];
@@ -42,8 +47,13 @@ function sessionOf(
   return { client, namespace: 'default' } as unknown as Session;
 }
 
-const send = (session: Session, timeoutS?: number, stop = new AbortController().signal) => {
-  const context = { stop, err: () => undefined };
+const send = (
+  session: Session,
+  timeoutS?: number,
+  stop = new AbortController().signal,
+  err: (line: string) => void = () => undefined,
+) => {
+  const context = { stop, err };
   return sendSignal(context, session, { workflowId: 'deployment:payments', runId: 'run' }, 'approve', INPUT, timeoutS);
 };
 
@@ -86,4 +96,73 @@ it('says that nothing was sent where no run is open, and never of what a run was
   const flooded = { receipts: [], findings: [{ code: 'too-many-signals' }] };
   expect(await send(sessionOf([ARRIVED], [flooded]))).toMatchObject({ arrival: 1, receipt: undefined, exitCode: 4 });
   clock.mockRestore();
+});
+
+/** A connection to Temporal by a proxy on loopback, which passes nothing on any more once it is told to. */
+async function silencedSession() {
+  const [host, port] = temporalServer().address.split(':');
+  let isSilent = false;
+  const server = createServer((incoming) => {
+    const onward = connect(Number(port), host);
+    incoming.on('data', (data) => isSilent || onward.write(data));
+    onward.on('data', (data) => isSilent || incoming.write(data));
+    for (const [one, other] of [
+      [incoming, onward],
+      [onward, incoming],
+    ] as const)
+      one.on('error', () => undefined).on('close', () => other.destroy());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const session = await connectTemporal({ address }, { TEMPORAL_CONFIG_FILE: '/nonexistent' });
+  isSilent = true;
+  const close = async () => {
+    await session.close();
+    server.close();
+    await once(server, 'close');
+  };
+  return { ...session, close };
+}
+
+it('ends within its limit where Temporal took the connection and is silent, and says meanwhile what it waits for', async () => {
+  const session = await silencedSession();
+  const { client } = session;
+  const within = client.withDeadline.bind(client);
+  // Half of each limit is enough to see it.
+  jest
+    .spyOn(client, 'withDeadline')
+    .mockImplementation((deadline, work) => within((Number(deadline) + Date.now()) / 2, work));
+  try {
+    const lines: string[] = [];
+    const sent = await send(session, 0, undefined, (line) => void lines.push(line));
+    expect(sent.lines).toEqual([expect.stringContaining('Whether Temporal took it is not known')]);
+    expect(sent.exitCode).toBe(4);
+    expect(lines).toEqual([
+      expect.stringMatching(/^Waiting for Temporal to take this approve, .*: Temporal does not answer\./),
+    ]);
+    await expect(describeRun(client, { workflowId: 'deployment:payments' }, 200)).rejects.toMatchObject({
+      code: 'TEMPORAL_UNAVAILABLE',
+      observed: expect.stringContaining('no answer in time') as unknown,
+    });
+  } finally {
+    await session.close();
+  }
+});
+
+it('does not know whether Temporal took it where the connection breaks; what Temporal refuses was not sent', async () => {
+  const failing = (code: number, details: string) => {
+    const cause = Object.assign(new Error(details), { code, details, metadata: {} });
+    return send(sessionOf([ARRIVED], [], Promise.reject(new Error('Failed to signal Workflow', { cause }))));
+  };
+  for (const code of [1, 4, 13, 14])
+    expect(await failing(code, 'Connection dropped')).toMatchObject({
+      exitCode: 4,
+      lines: [expect.stringContaining('Whether Temporal took it is not known')],
+    });
+  await expect(failing(7, 'Request unauthorized.')).rejects.toMatchObject({
+    code: 'TEMPORAL_UNAVAILABLE',
+    message: expect.stringContaining('nothing was sent') as unknown,
+    observed: 'Request unauthorized.',
+  });
 });

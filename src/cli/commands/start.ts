@@ -204,7 +204,12 @@ async function awaitBeginning({ client }: TemporalSession, run: ExactRun): Promi
   const until = Date.now() + BEGINS_WITHIN_MS;
   while (Date.now() < until) {
     if (await queryStatus(client, run, until - Date.now())) return true;
-    if ((await describe(client, run)).status.name !== 'RUNNING') {
+    const described = await describe(client, run).catch((error: unknown) => {
+      // It was started: what Temporal does not say now is no failure of the start.
+      if (isRunbookError(error, 'TEMPORAL_UNAVAILABLE')) return undefined;
+      throw error;
+    });
+    if (described !== undefined && described.status.name !== 'RUNNING') {
       await client.workflow.getHandle(run.workflowId, run.runId, { followRuns: false }).result();
       return true;
     }
