@@ -62,7 +62,7 @@ describe('deploy/people-proxy.conf', () => {
     const limited = /map \$request_uri \$sends \{([^}]*)\}/.exec(configuration)?.[1] ?? '';
     for (const name of ['SignalWorkflowExecution', 'UpdateWorkflowExecution'])
       expect(limited).toContain(`${WORKFLOW}${name} "$remote_addr $ssl_client_fingerprint";`);
-    expect(configuration).toContain('limit_req_zone $sends zone=signals:1m rate=30r/m;');
+    expect(configuration).toContain('limit_req_zone $sends zone=signals:1m rate=6r/m;');
     expect(configuration.match(/limit_req zone=signals burst=20 nodelay;\n\s+grpc_pass/g)).toHaveLength(2);
     expect(configuration.match(/client_max_body_size 64k;/g)).toHaveLength(2);
     expect(configuration.match(/client_max_body_size/g)).toHaveLength(2);
