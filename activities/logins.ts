@@ -66,7 +66,7 @@ interface Session {
   readonly login: Login;
   members: readonly ClusterEntry[];
   held: Held | undefined;
-  /** With those that others took the place of, while they live: a call that was given one may still use it. */
+  /** With the one that it took the place of, while that lives: a call that was given it may still use it. */
   given: readonly Held[];
   working: Promise<Held> | undefined;
   /** Until when a failed renewal is not repeated. */
@@ -103,6 +103,8 @@ export class Logins {
   readonly #log: Pick<Logger, 'info' | 'warn'>;
   readonly #sessions = new Map<string, Session>();
   readonly #clients = new Map<string, ServiceClient>();
+  /** The end of tokens that others took the place of. */
+  #ending: Promise<unknown> = Promise.resolve();
 
   constructor(log: Pick<Logger, 'info' | 'warn'>) {
     this.#log = log;
@@ -173,7 +175,7 @@ export class Logins {
       await Promise.race([session.working?.catch(() => undefined), over]);
       await Promise.all(session.given.map((each) => this.#revoke(session, each, signal)));
     });
-    await Promise.all(ended);
+    await Promise.all([...ended, this.#ending]);
     this.#sessions.clear();
     await Promise.all([...this.#clients.values()].map((client) => client.close()));
   }
@@ -261,7 +263,10 @@ export class Logins {
       renewable: answer.renewable === true,
       revocable: answer.tokenType !== 'batch',
     };
-    session.given = [...session.given.filter((each) => each.until > now), session.held];
+    const living = [...session.given.filter((each) => each.until > now), session.held];
+    session.given = living.slice(-2);
+    const ended = living.slice(0, -2).map((each) => this.#revoke(session, each, AbortSignal.timeout(CLOSE_MS)));
+    this.#ending = Promise.all([this.#ending, ...ended]);
     this.#log.info({ cluster: entry.name, ttlSeconds: answer.leaseDurationSeconds }, `Logged in: ${login.method}`);
     return session.held;
   }

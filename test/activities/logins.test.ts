@@ -258,6 +258,21 @@ describe('a token of a login', () => {
     expect(bench.calls('revoke-self')).toEqual(['east 204', 'east 204']);
   });
 
+  it('is ended early where two others took its place, though it still lives', async () => {
+    await open('approle');
+    for (const logins of [1, 2, 3]) {
+      await bench.of('east').credential();
+      bench.service.cluster('east').writePolicy('runbooks', []);
+      // The service refuses a right: a token that is older than a minute is replaced.
+      later(61_000);
+      await refusal(bench.write('east'));
+      expect(bench.calls('/login')).toHaveLength(logins + 1);
+    }
+    expect(await eventually(() => bench.calls('revoke-self')[1])).toBe('east 204');
+    await bench.clusters.close();
+    expect(bench.calls('revoke-self')).toEqual(Array.from({ length: 4 }, () => 'east 204'));
+  });
+
   it('is given at once while it lives on, though its renewal hangs; no other cluster is waited for', async () => {
     await open('approle');
     const token = await bench.of('east').credential();
