@@ -34,7 +34,7 @@ export class ReplicationStream {
 
   constructor(
     readonly kind: ReplicationKind,
-    private readonly cluster: SimulatedCluster,
+    readonly cluster: SimulatedCluster,
   ) {}
 
   /** Forget the link, as a new activation token, a demotion or a wipe does. */

@@ -34,7 +34,7 @@ const corrupt = (scenario: Scenario) => {
   west.corruptedPages = { tree: 'replicated', page: 5, subpages: [28, 30] };
   west.reindex = undefined;
 };
-const underWay = () => ({ startedAt: Date.now(), endsAt: Date.now() + 3_600_000 });
+const underWay = () => ({ startedAt: Date.now() - 36_000_000, endsAt: Date.now() + 36_000_000 });
 
 /** The next reindex does not end by itself. */
 const endless = ({ service: { faults } }: Scenario) =>
@@ -248,6 +248,7 @@ describe('Merkle trees', () => {
         await run.control('abort', { reason: 'too slow' });
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'aborted' });
+        expect(JSON.stringify(report)).toContain('reindex in progress: building, 500 of 1000');
         expect(report.leftToDo).toContainEqual(expect.stringContaining('it cannot be cancelled'));
       });
     });

@@ -17,7 +17,9 @@ const STATUS = 'GET /v1/sys/replication/status';
 describe('walSampler', () => {
   let scenario: Scenario;
   let counter = 0;
-  openScenario((opened) => (scenario = opened));
+  // Every field that a status may have.
+  const topology = { readings: { optionalFieldMissingChance: 0 } };
+  openScenario((opened) => (scenario = opened), { topology });
 
   const start = (input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> => {
     counter += 1;
@@ -57,6 +59,7 @@ describe('walSampler', () => {
         connected: true,
         lastRemoteWal: expect.stringMatching(/^\d+$/) as string,
         heartbeatAgeMs: expect.any(Number) as number,
+        canaryAgeMs: expect.any(Number) as number,
       });
     }
     await expectFewEvents('walSampler', run);

@@ -152,6 +152,7 @@ const OPTIONAL_FIELDS = [
   'ssct_generation_counter',
   'clock_skew_ms',
   'last_heartbeat_duration_ms',
+  'replication_primary_canary_age_ms',
   'last_start',
 ];
 
@@ -180,14 +181,22 @@ function treeFields(cluster: SimulatedCluster, kind: ReplicationKind): JsonObjec
   const now = cluster.service.now();
   const { startedAt, endsAt } = cluster.reindex ?? { startedAt: 0, endsAt: 0 };
   const running = now < endsAt;
-  const stage = now - startedAt < endsAt - now ? 'scanning' : 'building';
+  const share = (now - startedAt) / (endsAt - startedAt);
+  const stage =
+    share < 0.5
+      ? { reindex_stage: 'scanning' }
+      : {
+          reindex_stage: 'building',
+          reindex_building_progress: Math.floor(share * 1_000),
+          reindex_building_total: 1_000,
+        };
   return {
     merkle_root: cluster.storage.rootOf(kind),
     last_reindex_epoch: running ? '0' : String(Math.floor(endsAt / 1_000)),
     corrupted_merkle_tree: cluster.corruptedPages !== undefined,
     last_corruption_check_epoch: NEVER,
     ssct_generation_counter: 0,
-    ...(running ? { reindex_in_progress: true, reindex_stage: stage } : {}),
+    ...(running ? { reindex_in_progress: true, ...stage } : {}),
   };
 }
 
@@ -229,13 +238,18 @@ function secondaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role:
 
 /** The other side of a link, as the side with this cluster tells it. */
 function peer(teller: SimulatedCluster, other: SimulatedCluster, stream: ReplicationStream): JsonObject {
+  const now = teller.service.now();
+  const { storage } = stream.cluster;
+  const canary = (stream.kind === 'dr' ? storage.get('cluster/canary') : undefined) ?? storage.get('canary');
   return thinned(teller, {
     api_address: other.apiAddress,
     cluster_address: other.clusterAddress,
     connection_status: stream.connected ? 'connected' : 'disconnected',
-    last_heartbeat: timestamp(stream.lastHeartbeatAt ?? teller.service.now()),
+    last_heartbeat: timestamp(stream.lastHeartbeatAt ?? now),
     last_heartbeat_duration_ms: '1',
     clock_skew_ms: '0',
+    replication_primary_canary_age_ms:
+      canary?.type === 'canary' ? String(Math.max(0, Math.round(now - canary.at))) : undefined,
   });
 }
 
