@@ -47,7 +47,14 @@ function isOldPrimaryBack(run: RunRecord): boolean {
 }
 
 function lossOf(run: RunRecord): Report['loss'] {
-  if (isOldPrimaryBack(run)) return { loss: 'none', why: 'the old primary, which holds every write, is primary.' };
+  if (isOldPrimaryBack(run)) {
+    const promotedAt = completed(run, 'promoteSecondary').at(-1)?.closedAt;
+    const failover = factsOf(run, 'became-failover').findLast(({ at }) => promotedAt !== undefined && at >= promotedAt);
+    if (!failover) return { loss: 'none', why: 'the old primary, which holds every write, was promoted back.' };
+    // That primary is gone since: what it took after it was promoted back was compared with nothing.
+    const tried = run.activities.some(({ type, scheduledAt }) => /^promote/.test(type) && scheduledAt >= failover.at);
+    if (!tried) return undefined;
+  }
   const ran = (types: RegExp): boolean => run.activities.some(({ type }) => types.test(type));
   // A failover says beforehand what it may lose; one that promoted nothing has lost nothing.
   const inVain = ran(/^assessDrFailover$/) && !ran(/^promote/);

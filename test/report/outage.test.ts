@@ -224,6 +224,26 @@ it('what could not be compared is no loss where the old primary, which holds eve
   expect(reportOf(run.build()).loss?.loss).toBe('none');
 });
 
+it('a failover that takes over once the old primary was promoted back is of that primary, and nothing lost is not said', () => {
+  const promotion = (cluster: string, at: number, end?: number) =>
+    activity('promoteSecondary', [at, end], { input: { cluster } });
+  const back = [
+    ...[demotion, activity('compareAfterDemotion', [2_000, 2_100], { result: { loss: 'none', why: 'equal' } })],
+    ...[promotion('east', 2_200, 2_300), activity('assessDrFailover', [2_700, 2_800])],
+  ];
+  const lossOf = (failedOverAt: number, ...more: readonly ActivitySpecification[]) =>
+    reportAfter(
+      [...back, ...more],
+      [
+        { kind: 'became-failover', at: when(failedOverAt) },
+        { kind: 'loss', at: when(2_900), loss: 'unknown', why: 'there is no sample' },
+      ],
+    ).loss?.loss;
+  expect(lossOf(2_150)).toBe('none');
+  expect(lossOf(2_600)).toBeUndefined();
+  expect(lossOf(2_600, promotion('north', 3_000))).toBe('unknown');
+});
+
 /** RTO, RPO and time without protection against what the inventory wants: nothing is met that was not measured. */
 
 const startedAt = iso(0);
