@@ -243,4 +243,19 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     expect(ended.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
     expect(changes()).toBe(before);
   });
+
+  it('updates in one name are looked at so often, also after another worker replayed the run', async () => {
+    const flooded = await scenario.start({ to: 'east' });
+    await flooded.waitsFor('approval');
+    const update = () => flooded.handle.executeUpdate<number, [unknown]>('decide', { args: [{ name: 'nobody' }] });
+    // The server takes ten at once.
+    for (let sent = 0; sent < 40; sent += 10) await Promise.all(Array.from({ length: 10 }, update));
+    const refused = { cause: { message: saying(/as many as it does/) } };
+    await expect(update()).rejects.toMatchObject(refused);
+    await scenario.stopWorker();
+    await scenario.startWorker();
+    await expect(update()).rejects.toMatchObject(refused);
+    await flooded.approve('plan', 'henry', 'reject');
+    expect((await flooded.report()).outcome).toBe('aborted');
+  });
 });

@@ -170,7 +170,8 @@ export class Signals {
   #append(signal: SignalName, input: unknown): void {
     const arrival = this.#count(signal);
     // A name is a claim here: it shares out what is looked at, so that one person's flood leaves room for the others.
-    if (arrival > LOOKED_AT.namesRead || !this.#countLookedAt(signal, nameIn(input) ?? '')) {
+    const name = arrival > LOOKED_AT.namesRead ? undefined : (nameIn(input) ?? '');
+    if (name === undefined || !this.#mayLookAt(signal, name)) {
       if (!this.#unread.has(signal))
         this.#toTell.push({
           severity: 'warning',
@@ -181,6 +182,7 @@ export class Signals {
       this.#leaveUnread(signal);
       return;
     }
+    this.#countLookedAt(signal, name);
     // What is sent as a share has checks of its own, which know envelopes.
     if (signal !== 'share' && holdsKeyShare(input)) this.#put('plain', signal, arrival);
     else this.#put(signal, signal, arrival, input);
@@ -206,11 +208,13 @@ export class Signals {
     const by = nameIn(input);
     if (by === undefined) throw new TypeError(`refused: not a document as \`runbook ${name}\` makes it`);
     if (holdsKeyShare(input)) throw new TypeError('refused: it seems to hold a key share in plain text');
-    if (!this.#countLookedAt(`update ${name}`, by))
+    if (!this.#mayLookAt(`update ${name}`, by))
       throw new TypeError('refused: this run has looked at as many as it does, in all or in this name');
   }
 
   #appendUpdate(signal: UpdateName, input: unknown): number {
+    // Not in the validator, which a replay does not run.
+    this.#countLookedAt(`update ${signal}`, nameIn(input) ?? '');
     const arrival = Math.max(UPDATES_FROM, this.#updates.get(signal) ?? 0) + 1;
     this.#updates.set(signal, arrival);
     this.#put(signal, signal, arrival, input);
@@ -239,13 +243,19 @@ export class Signals {
     else this.#waiting.set(kind, [item]);
   }
 
-  #countLookedAt(way: string, name: string): boolean {
-    const named = JSON.stringify([way, name]);
-    const [all, ofName] = [this.#lookedAt.get(way) ?? 0, this.#lookedAt.get(named) ?? 0];
+  #mayLookAt(way: string, name: string): boolean {
     const more = Math.floor((Date.now() - this.#since) / ONE_MORE_MS);
-    if (all >= LOOKED_AT.perSignal + more || ofName >= LOOKED_AT.perName + more) return false;
-    this.#lookedAt.set(way, all + 1);
-    this.#lookedAt.set(named, ofName + 1);
-    return true;
+    const [all, ofName] = lookedAtAs(way, name);
+    const isLeft = (key: string, most: number) => (this.#lookedAt.get(key) ?? 0) < most + more;
+    return isLeft(all, LOOKED_AT.perSignal) && isLeft(ofName, LOOKED_AT.perName);
   }
+
+  #countLookedAt(way: string, name: string): void {
+    for (const key of lookedAtAs(way, name)) this.#lookedAt.set(key, (this.#lookedAt.get(key) ?? 0) + 1);
+  }
+}
+
+/** What is counted: all of one way, and of these those with one name on them. */
+function lookedAtAs(way: string, name: string): [all: string, ofName: string] {
+  return [way, JSON.stringify([way, name])];
 }
