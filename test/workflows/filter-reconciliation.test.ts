@@ -1,4 +1,6 @@
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Report } from '../../src/contracts/report';
+import { headlineOf } from '../../src/report/headlines';
 import { loseAnswers, refuse, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
@@ -147,6 +149,13 @@ describe('paths filters become what is wanted', () => {
     scenario.limit();
     expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
     expect(report.findings).toMatchObject([{ severity: 'critical', code: 'dynamic-filter-differs' }]);
+    const again = nextCommandOf.start(NAME, {
+      ...{ deployment: scenario.name, primary: 'east', filters: { asia: deny('kv/') } },
+      reason: 'asia filtered otherwise than east',
+    });
+    const next = `See that asia is connected to east, then compare again: \`${again}\`.`;
+    expect(report.findings[0]?.next).toContain(next);
+    expect(headlineOf(report).text).toContain('1 critical finding');
     expect(report.leftToDo).toEqual([expect.stringContaining('The dynamic filter of asia is not as it must be')]);
   });
 

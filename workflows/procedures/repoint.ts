@@ -1,5 +1,6 @@
 import type { RunbookActivities } from '../../activities';
 import type { Authority, ExpectedFilter, KnownFilter } from '../../src/contracts/activities';
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { OperationTokens } from './operation-tokens';
@@ -213,11 +214,14 @@ export async function sameFilterOnBothSides(
     { choices: [STOP_HERE], skipNeedsTwo: true },
   );
   if (compared && !compared.equal) {
+    const wanted = { deployment, primary, filters: { [secondary]: filter ?? 'none' } };
+    const reason = `${secondary} filtered otherwise than ${primary}`;
+    const again = nextCommandOf.start('filterReconciliation', { ...wanted, reason });
     run.state.finding({
       severity: 'critical',
       code: 'dynamic-filter-differs',
       text: `The dynamic filter of ${secondary} is not as it must be on ${primary} and ${secondary}: ${compared.observed}`,
-      next: `Compare the paths filter of ${secondary} with what it must not see, before clients write again.`,
+      next: `See that ${secondary} is connected to ${primary}, then compare again: \`${again}\`. As long as they differ, what clients write may reach ${secondary} although its filter keeps it away.`,
     });
   }
   return compared?.equal === true;
