@@ -48,6 +48,7 @@ import { recordWorkflowId } from '../../src/contracts/record';
 import { activityEvents } from './activity-events';
 import { findCanaries } from './secret-search';
 import { recordEndpointCalls } from './endpoint-calls';
+import { changingCalls } from './faults';
 import { workersToken } from './least-privilege';
 import { RecordServer } from './record-server';
 import type { TestPerson } from './people';
@@ -582,10 +583,8 @@ export class ActivityBench {
   }
 
   /** How often a changing endpoint was called on a cluster. */
-  calls(cluster: string, path: string): number {
-    return this.service.calls.filter(
-      (call) => call.cluster === cluster && call.path.endsWith(path) && call.method !== 'GET',
-    ).length;
+  calls(cluster: string, endpoint: string): number {
+    return changingCalls(this.service, cluster, endpoint);
   }
 
   /** All calls that reached the service and may have changed something: asking for one's own rights does not. */

@@ -1,4 +1,5 @@
 import type { FaultHandle, SimulatedCluster } from '../../src/simulator';
+import { ROUTES } from '../../src/simulator/router';
 import { callNode, until } from './by-hand';
 import type { Parked, Scenario, TestRun } from './scenario';
 
@@ -46,6 +47,28 @@ export function statuses(scenario: Pick<Scenario, 'service'>, cluster: string, e
   return scenario.service.calls
     .filter((call) => call.cluster === cluster && `${call.method} ${call.path}` === endpoint)
     .map((call) => call.status);
+}
+
+/**
+ * How often a changing endpoint was called on a cluster.
+ *
+ * @param endpoint - `POST` and its whole path, or the end of a path
+ * @throws TypeError where the service has no such endpoint, so that nobody waits for a call that nobody can make
+ */
+export function changingCalls(
+  { calls }: Pick<Scenario['service'], 'calls'>,
+  cluster: string,
+  endpoint: string,
+): number {
+  const end = endpoint.slice(endpoint.lastIndexOf(' ') + 1);
+  const segments = end.replace(/^\/(v1\/)?/, '').split('/');
+  const isServed = ROUTES.some(({ method, path }) => {
+    const last = path.split('/').slice(-segments.length);
+    const fits = last.every((each, index) => each.startsWith(':') || each === segments[index]);
+    return method !== 'GET' && fits && last.length === segments.length && last.some((each) => !/^[:*]/.test(each));
+  });
+  if (!isServed) throw new TypeError(`nothing of the service is changed at ${endpoint}`);
+  return calls.filter((call) => call.cluster === cluster && call.method !== 'GET' && call.path.endsWith(end)).length;
 }
 
 /** Names of the clusters that hold the role of DR primary, whether they are up or not. */

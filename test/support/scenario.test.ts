@@ -2,6 +2,7 @@
 import { reportOf } from '../../src/report/report-of-run';
 import { finishedSwitchover } from '../report/support/switchover';
 import { explainFailure, timelineOf } from './explain';
+import { CHANGING, changingCalls } from './faults';
 import { Lane } from './lane';
 import { Scenario } from './scenario';
 
@@ -29,6 +30,15 @@ it('and no secret: of a report that holds one nothing is told but its name', () 
   expect(timelineOf({ ...report, findings: [finding] }, SECRETS)).toBe(
     '(the report of drSwitchover holds secrets: a share)',
   );
+});
+
+it('calls are counted as faults name them too, and not of what the service does not have', () => {
+  const path = CHANGING.demote.slice('POST '.length);
+  const service = { calls: [{ cluster: 'east', method: 'POST', path, status: 200 }] } as unknown as Scenario['service'];
+  for (const endpoint of [CHANGING.demote, path, 'dr/primary/demote'])
+    expect(changingCalls(service, 'east', endpoint)).toBe(1);
+  for (const endpoint of ['dr/primary/demoted', 'dynamic-filter', `${path}/now`])
+    expect(() => changingCalls(service, 'east', endpoint)).toThrow(TypeError);
 });
 
 describe('a secret that people were shown', () => {

@@ -28,6 +28,7 @@ import { startWorker } from '../../src/worker/start-worker';
 import type { RunningWorker } from '../../src/worker/start-worker';
 import { recordEndpointCalls } from './endpoint-calls';
 import { explainFailure, timelineOf } from './explain';
+import { changingCalls } from './faults';
 import { workersToken } from './least-privilege';
 import type { WorkersRights } from './least-privilege';
 import type { TestPerson } from './people';
@@ -472,11 +473,9 @@ export class Scenario {
     return this.service.cluster(cluster).snapshotState();
   }
 
-  /** How often a path was called on a cluster. */
-  calls(cluster: string, path: string): number {
-    return this.service.calls.filter(
-      (call) => call.cluster === cluster && call.path.endsWith(path) && call.method !== 'GET',
-    ).length;
+  /** How often a changing endpoint was called on a cluster: `POST` and its whole path, or the end of a path alone. */
+  calls(cluster: string, endpoint: string): number {
+    return changingCalls(this.service, cluster, endpoint);
   }
 
   /** What the last runs did, for a test that failed. */
