@@ -48,7 +48,8 @@ function markdownBlock(content: Block): string {
 
 /**
  * The report as Markdown: the outcome, outage and loss first, then what to do, then the evidence. What people wrote is
- * escaped, so that it can neither change the layout nor become a link or HTML.
+ * escaped, so that it can neither change the layout nor become HTML. Addresses stay as they are: a terminal shows this as
+ * it is, and people copy them.
  * @param report as `reportOf` makes it
  */
 export function renderMarkdown(report: Report): string {
@@ -62,7 +63,8 @@ export function renderMarkdown(report: Report): string {
     ...sectionsOf(report).flatMap(({ title, blocks }) => [`## ${title}`, ...blocks.map(markdownBlock)]),
     ...(mark === undefined ? [] : [`<!-- ${mark} -->`]),
   ];
-  return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
+  const text = parts.filter((part) => part !== '').join('\n\n');
+  return `${text.replace(/\\(?=:\/\/)|(?<=www)\\(?=\.)/gi, '')}\n`;
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {

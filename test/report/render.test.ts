@@ -50,6 +50,11 @@ Gates: where people approve what comes next.
 `);
   });
 
+  it('leaves addresses as they are, for a terminal and to be copied', () => {
+    const text = 'GET sys/leader at https://10.1.0.4:8200, see www.example.org';
+    expect(renderMarkdown(reportOf(finishedSwitchover().left(text).terminatedAt(68_499)))).toContain(`- ${text}\n`);
+  });
+
   it('never says that nothing is left beside a token that is kept', () => {
     const [, left = ''] = renderMarkdown(report(finishedSwitchover())).split('## Left to do');
     expect(left.split('##')[0]).toBe(
