@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { RunbookName } from '../../src/contracts/names';
+import { approveLongAgo } from '../support/aged-approvals';
 import { at, CHANGING, hold, parksInTime, refusePromotion, underWay } from '../support/faults';
 import { bringBack, expectServesAlone, expectTakenOver, FAILOVER_LIMITS, takeOverBy } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
@@ -167,6 +168,27 @@ describe('a failover that takes the lock over', () => {
       expect(report).toMatchObject({ outcome: 'completed', result, loss: { loss: 'none' } });
       expect(invitations(report)).toBe(1);
       await expectServesAlone(scenario, 'west');
+    });
+
+    it('at a demotion that parked with nothing sent, once the primary died: a refusal parks, and the outage is told', async (scenario) => {
+      await bringBack(scenario, 'east', 'west');
+      const run = await scenario.start({ to: 'east' });
+      await run.people({ go: false });
+      await approveLongAgo(scenario, run, 'go');
+      await run.parks('Demote west');
+      // Nothing was sent: the demotion itself tells of no outage.
+      for (const name of ['east', 'west']) await scenario.service.cluster(name).kill();
+      await takeOver(scenario, run, 'drSwitchover', 'east');
+      await run.parks('Read and check the deployment');
+      await scenario.service.cluster('east').restart();
+      await run.do('retry', 'approve promote');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', result: { from: 'west', to: 'east' } });
+      expect(invitations(report)).toBe(1);
+      expect(report.outage).toMatchObject({ startedBecause: expect.stringContaining('not seen to serve') as string });
+      expect(report.outage?.totalMs).toBeGreaterThan(0);
+      await expectServesAlone(scenario, 'east');
     });
   });
 });
