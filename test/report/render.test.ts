@@ -95,6 +95,14 @@ Gates: where people approve what comes next.
     expect(text).toMatch(/\| east \|.*\| primary, running, WAL 4711 \| secondary, stream-wals, WAL 42 \|/);
   });
 
+  it('names of those who ordered a take-over the last, as the last', () => {
+    const ordered = (name: string, at: number) =>
+      ({ kind: 'control', control: 'take-over', at: when(at), by: { name, how: 'signed' }, reason: name }) as const;
+    const became = { kind: 'became-failover', at: when(3) } as const;
+    const text = renderMarkdown(report(new RunBuilder([], [ordered('grace', 1), ordered('henry', 2), became])));
+    expect(text).toContain('last ordered by henry (signed), henry');
+  });
+
   it('lets nothing that people wrote become layout, a link or HTML', () => {
     const reason = '# big\n| a | b | [x](javascript:1) <script>1</script> `code` *bold* _it_ ~no~ DR_TOKEN &lt;';
     const markdown = renderMarkdown(report(new RunBuilder([], [], 'drSwitchover', { ...INPUT, reason })));

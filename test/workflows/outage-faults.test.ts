@@ -222,6 +222,7 @@ describe('faults in the outage', () => {
       const run = await underWay(scenario, { onStuck: 'park' });
       const parked = await parksInTime(run, 'Promote west');
       expect([parked.code, actions(parked)]).toEqual(['STATE_DIVERGED', ['retry', 'promote-back', 'leave']]);
+      expect(parked.choices[0]?.effect).toContain('refused again is given up for this outage');
       expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
       await expectServiceOn(scenario, 'east');
       await run.do('promote-back Promote west');
