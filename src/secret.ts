@@ -69,6 +69,11 @@ const SHORT_BASE64 = /(?<![\w+/=-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-
 /** What stands in a secret unseen, as chats put it there: whoever shows the text takes it out, and the secret would be whole. */
 const UNSEEN = /(?!\s)[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 
+/** What is written as one, also with unseen characters in it. */
+const RUN = /[^\s"'`<>(){},;|]+/g;
+/** A token of the service, also where letters stand right before it. */
+const GLUED_TOKEN = /hv[sbr]\.[\w-]{4}|[sbr]\.[\w-]{16}/;
+
 const LONGEST_TEXT = 600;
 
 /**
@@ -77,7 +82,23 @@ const LONGEST_TEXT = 600;
  * before they reach an error, a log or a report. It errs on the side of taking out too much.
  */
 export function redact(text: string): string {
-  return SECRETS.reduce((redacted, pattern) => redacted.replace(pattern, replacement), text.replace(UNSEEN, ''));
+  return takeOut(text, SECRETS);
+}
+
+function takeOut(text: string, patterns: readonly RegExp[], known: readonly string[] = []): string {
+  const once = (shown: string) =>
+    patterns.reduce(
+      (redacted, pattern) => redacted.replace(pattern, replacement),
+      known.reduce((redacted, value) => redacted.replaceAll(value, REDACTED), shown),
+    );
+  const seen = text.replace(UNSEEN, '');
+  if (seen === text) return once(text);
+  // First as it stands, for what would be glued to the word before it. The rest of what is found may stand behind an unseen character.
+  const asItStands = once(text).replace(RUN, (run) => {
+    const shown = run.replace(UNSEEN, '');
+    return shown !== run && (run.includes(REDACTED) || GLUED_TOKEN.test(shown)) ? REDACTED : run;
+  });
+  return once(asItStands.replace(UNSEEN, ''));
 }
 
 function replacement(_secret: string, before: unknown): string {
@@ -87,7 +108,8 @@ function replacement(_secret: string, before: unknown): string {
 /** A text of the service, fit for a message: also without the values that are known, on one line, at most 600 characters. */
 export function redactText(text: string, knownSecrets: readonly string[] = []): string {
   const known = knownSecrets.filter((value) => value !== '');
-  const unknown = known.reduce((redacted, value) => redacted.replaceAll(value, REDACTED), text);
-  const redacted = redact(unknown).replace(SHORT_BASE64, REDACTED).replace(/\s+/g, ' ').trim();
+  const redacted = takeOut(text, [...SECRETS, SHORT_BASE64], known)
+    .replace(/\s+/g, ' ')
+    .trim();
   return redacted.length > LONGEST_TEXT ? `${redacted.slice(0, LONGEST_TEXT)} ...` : redacted;
 }

@@ -29,8 +29,12 @@ const SIGNED_DOCUMENT = /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A
 
 /** Members that hold a PGP key, which people and terminals break into lines: the last one may be as long as a share. */
 const PGP_KEYS: ReadonlySet<string> = new Set(['recipientPgpKey', 'recipient']);
-/** The shortest key that can be encrypted to has more letters, and nobody pastes so many shares. */
-const LONG_BASE64 = /^[A-Za-z0-9+/=\s]{400,}$/;
+const ARMOR = /-----(?:BEGIN|END) PGP PUBLIC KEY BLOCK-----/g;
+const ARMOR_HEADER = /^(?:Version|Comment|Hash|Charset): .*$/gm;
+/** Base64 of a public key: its packet of tag 6, in the old or the new form, with a length of one or two bytes, from version 4 on. */
+const PUBLIC_KEY = /^(?:(?:m[A-P]|x[g-r]).[E-G]|(?:mQ|x[st])..B)[A-Za-z0-9+/]+={0,2}(?:=[A-Za-z0-9+/]{4})?$/;
+/** The shortest key that can be encrypted to has more letters. */
+const SHORTEST_KEY = 400;
 
 /**
  * Whether this holds of any text in a value, or of the name of a member, as far in as documents of ours go.
@@ -55,9 +59,31 @@ export function someText(value: unknown, holds: (text: string, member?: string) 
 /** Whether anything in `value` seems to be a key share in the clear: texts, names of members, payloads of signed documents. */
 export function holdsKeyShare(value: unknown): boolean {
   return someText(value, (text, member = '') => {
-    const isKey = PGP_KEYS.has(member) && LONG_BASE64.test(text);
-    return !isKey && textHoldsKeyShare(text, NAMED_A_SHARE.test(member));
+    const named = NAMED_A_SHARE.test(member);
+    if (!PGP_KEYS.has(member)) return textHoldsKeyShare(text, named);
+    return !isPgpKey(text) && [text, text.replace(/\s+/g, '')].some((each) => textHoldsKeyShare(each, named));
   });
+}
+
+/** Whether a text is a public key and nothing else: in base64, in one line or in lines of one length, or armored. */
+function isPgpKey(text: string): boolean {
+  const lines = text.replace(ARMOR_HEADER, '').replace(ARMOR, '').trim().split(/\s+/);
+  const key = lines.join('');
+  const checked = lines.at(-1)?.startsWith('=') === true;
+  const full = lines.slice(0, checked ? -2 : -1);
+  return (
+    key.length >= SHORTEST_KEY &&
+    PUBLIC_KEY.test(key) &&
+    // Shares, one below the other, are lines of one length, too.
+    full.every((line) => line.length === full[0]?.length && !SHARE_LENGTHS.has(bytesOf(line))) &&
+    !lines.some(isHexShare) &&
+    !(text.match(ARMOR_HEADER) ?? []).some((header) => textHoldsKeyShare(header))
+  );
+}
+
+/** Base64 of any length to speak of has other letters, too. */
+function isHexShare(line: string): boolean {
+  return line.length >= 2 * SHORTEST && /^[0-9a-f]+$/i.test(line);
 }
 
 /**
@@ -66,7 +92,13 @@ export function holdsKeyShare(value: unknown): boolean {
  * @param named - it is said to be one, so that also the lengths of digests count
  */
 export function textHoldsKeyShare(text: string, named = false): boolean {
-  const shown = text.slice(0, MAX_TEXT).replace(UNSEEN, '');
+  const asItStands = text.slice(0, MAX_TEXT);
+  const shown = asItStands.replace(UNSEEN, '');
+  // Without its unseen characters a share may be glued to the word before it.
+  return showsKeyShare(shown, named) || (shown !== asItStands && showsKeyShare(asItStands, named));
+}
+
+function showsKeyShare(shown: string, named: boolean): boolean {
   const documents = shown.match(SIGNED_DOCUMENT) ?? [];
   if (
     documents.some((jws) =>

@@ -1,4 +1,5 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { generateKey } from 'openpgp';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
 import { newSigningKey, signDocument, DOCUMENT_TYPES } from '../../src/keys';
 
@@ -11,6 +12,10 @@ describe('a key share in the clear', () => {
   it.each([
     ['hexadecimal alone', SHARE.toString('hex')],
     ['with what a chat puts into it unseen', SHARE.toString('hex').replace(/.{9}/, '$&\u200b')],
+    ['parted unseen from another', [SHARE, SHARE].map((each) => each.toString('hex')).join('\u200b')],
+    ['parted unseen from another in base64', [SHARE, SHARE].map((each) => each.toString('base64')).join('\u200b')],
+    ['parted unseen from the word before it', `share\u200b${SHARE.toString('hex')}`],
+    ['parted unseen from the word behind it', `${SHARE.toString('base64')}\u200bthanks`],
     ['capitals', SHARE.toString('hex').toUpperCase()],
     ['base64 alone', SHARE.toString('base64')],
     ['in a sentence', `go on, mine is ${SHARE.toString('hex')}, sorry`],
@@ -54,22 +59,74 @@ describe('a key share in the clear', () => {
   });
 
   describe.each(['recipientPgpKey', 'recipient'])('in member %s, which is a PGP key in base64', (member) => {
-    const inLines = (base64: string, width: number) => base64.replace(new RegExp(`.{${width}}`, 'g'), '$&\r\n ');
+    const wrapped = (base64: string, width: number, end: string) =>
+      base64.match(new RegExp(`.{1,${width}}`, 'g'))?.join(end) ?? '';
+    /** Beginnings of real keys, as openpgp and GnuPG write them: elliptic curves and RSA, both forms of a packet. */
+    const BEGINNINGS = [
+      ...['c633046a', 'c6260469', 'c62a066b', 'c6520469', 'c63f0469', 'c6c04d04', 'c6c14d04'],
+      ...['98330469', '99010d04', '99020d04'],
+    ];
+    const key = (seed: number) =>
+      Buffer.concat([Buffer.from(BEGINNINGS[seed % BEGINNINGS.length] ?? '', 'hex'), bytes(300 + seed, seed)]);
 
     it('is not seen in what a terminal, a mail or a person broke into lines', () => {
-      const seen = Array.from({ length: 300 }, (_each, seed) => seed).filter((seed) =>
-        holdsKeyShare({ [member]: inLines(bytes(300 + seed, seed).toString('base64'), 32 + (seed % 60)) }),
-      );
+      const seen = Array.from({ length: 1_000 }, (_each, seed) => {
+        const width = [32, 40, 60, 64, 72, 76, 80, 100][seed % 8] ?? 64;
+        const value = wrapped(key(seed).toString('base64'), width, seed % 3 ? '\n' : '\r\n  ');
+        return holdsKeyShare({ cluster: 'west', [member]: seed % 2 ? value : `${value}\n` }) ? [seed] : [];
+      }).flat();
       expect(seen).toEqual([]);
+      // Text that holds nothing but base64 says so by its member alone.
+      expect(textHoldsKeyShare(wrapped(bytes(48 + 33, 1).toString('base64'), 64, '\n'))).toBe(true);
     });
 
-    it('is seen where it is one: alone, in a sentence, beside another', () => {
-      const missed = Array.from({ length: 300 }, (_each, seed) => seed).filter((seed) => {
-        const [hex, base64] = [bytes(33, seed).toString('hex'), bytes(33, seed + 1_000).toString('base64')];
-        return ![hex, `${base64}\n`, `${hex}\n${base64}`, `this is mine ${base64}`].every((value) =>
-          holdsKeyShare({ [member]: value }),
-        );
-      });
+    it('is not seen in an armored key, with headers or without; it is seen in a header', () => {
+      const armored = (seed: number, header = '') =>
+        `-----BEGIN PGP PUBLIC KEY BLOCK-----\n${header}\n${wrapped(key(seed).toString('base64'), 64, '\n')}\n${
+          seed % 2 ? '=aB3d\n' : ''
+        }-----END PGP PUBLIC KEY BLOCK-----\n`;
+      const seeds = Array.from({ length: 300 }, (_each, seed) => seed);
+      const seen = (header?: string) => seeds.filter((seed) => holdsKeyShare({ [member]: armored(seed, header) }));
+      expect(seen()).toEqual([]);
+      expect(seen('Version: GnuPG v2\nComment: of Ada\n')).toEqual([]);
+      expect(seen(`Comment: ${SHARE.toString('base64')}\n`)).toEqual(seeds);
+    });
+
+    it.each(['ecc', 'curve25519', 'rsa'] as const)('is not seen in a real key: %s', async (type) => {
+      const { publicKey } = await generateKey({ type, userIDs: [{ name: 'ada' }], format: 'object' });
+      const base64 = Buffer.from(publicKey.write()).toString('base64');
+      for (let width = 45; width < 110; width += 1) {
+        expect(holdsKeyShare({ [member]: wrapped(base64, width, '\n') })).toBe(false);
+      }
+      expect(holdsKeyShare({ [member]: publicKey.armor() })).toBe(false);
+    });
+
+    it('is seen where it is one: alone, broken into lines, several, in a sentence, beside other words', () => {
+      const missed = Array.from({ length: 500 }, (_each, seed) => {
+        const shares = Array.from({ length: 10 }, (_other, number) => bytes(33, seed + 1_000 * number));
+        const [hex, base64] = (['hex', 'base64'] as const).map((form) => shares.map((each) => each.toString(form)));
+        const [one = '', other = ''] = hex ?? [];
+        const [first = '', second = ''] = base64 ?? [];
+        return [
+          one,
+          `${first}\n`,
+          wrapped(first, 22, '\n'),
+          `${one}\n${other}`,
+          `${first}\n${second}\n`,
+          `this is mine ${first}`,
+          `this is mine: ${one}, sorry`,
+          `${bytes(60, seed).toString('base64')}\n${one}`,
+          first.padEnd(400),
+          (hex ?? [])
+            .slice(0, 5)
+            .map((each) => each.padEnd(80))
+            .join(''),
+          (hex ?? []).slice(0, 6).join('\n'),
+          (base64 ?? []).join('\n'),
+          `${key(seed).toString('base64')}\n${one}`,
+          `${wrapped(key(3 * seed).toString('base64'), 64, '\n')}\n${first}`,
+        ].flatMap((value, form) => (holdsKeyShare({ [member]: value }) ? [] : [`${seed}/${form}`]));
+      }).flat();
       expect(missed).toEqual([]);
     });
   });

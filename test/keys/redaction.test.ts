@@ -31,6 +31,23 @@ describe('secret', () => {
       }
   });
 
+  it.each([
+    ['hvs.CAESIJ3dKxGZ0bYt2lPq0w8example', 'IJ3d'],
+    ['s.Ga5jyNq6kNfRMVQk2LY1j9iu', 'jyNq'],
+    [shareText(7), shareText(7).slice(20, 30)],
+    ['eyJhbGciOiJFZDI1NTE5In0.eyJjaWQiOiJhIn0.c2lnbmF0dXJl', 'bGci'],
+    ['NtbQ8yVnh3Ig7xE2vAq0ZmW5kR9oTjUcLsPdBfYwGeHx', '8yVn'],
+  ])('takes out what an unseen character parts from a word, or from another secret: %s', (secret, part) => {
+    const broken = secret.replace(/.{14}/, '$&\u200b');
+    for (const before of ['token', 'x', '1', 'id-', secret])
+      for (const text of [secret, broken, `${secret}\u200bthanks`].map((each) => `my ${before}\u200b${each} to you`))
+        for (const redacted of [redact(text), redactText(text)]) {
+          expect(redacted).toMatch(/^my .* to you$/);
+          expect(redacted).not.toContain(part);
+          expect(redacted).not.toContain(secret.slice(-8));
+        }
+  });
+
   it.each(['incorrect nonce supplied; nonce for this operation is "', 'Nonce: "'])(
     'takes out the right nonce that the service tells whoever guesses wrong: %s',
     (words) => {
@@ -66,6 +83,8 @@ describe('secret', () => {
     expect(redactText('share NtbQ8yVnh3Ig7xE2vAq0ZmW5kR9oTjUcLsPdBfYwGeHx')).toBe('share [redacted]');
     expect(redactText('share NtbQ8yVnh3Ig7xE2vAq0ZmW5')).toBe('share [redacted]');
     expect(redactText('key: short\n\tshort', ['short', ''])).toBe('key: [redacted] [redacted]');
+    expect(redactText('key: sh\u200bort x\u200bshort', ['short'])).toBe('key: [redacted] [redacted]');
+    expect(redactText('id-\u200bNtbQ8yVnh3Ig7xE2vAq0ZmW5')).toBe('[redacted]');
     expect(redactText('word '.repeat(1_000)).length).toBeLessThan(620);
   });
 
