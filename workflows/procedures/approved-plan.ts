@@ -168,9 +168,9 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
     const [{ gates }, { requestedBy }, { endsOutage }] = [assessed, input, request];
     return passGate(run, { gate, gates, planDigest: plan.digest, requestedBy, endsOutage });
   };
-  // Where this plan needs nobody any more their invitation is over.
-  const others = tokens?.ceremony ? collectShares(tokens.ceremony, need) : asked?.abandon();
-  const [approvals] = await inParallel([open(), others]);
+  // Where this plan needs nobody any more their invitation is over; no host of keys is waited for, least in an outage.
+  if (!tokens?.ceremony) asked?.withdraw();
+  const [approvals] = await inParallel([open(), tokens?.ceremony && collectShares(tokens.ceremony, need)]);
   tokens?.authorise({ plan, approvals });
   // The run's own before anything is waited for: what the record keeps may be over after a window.
   if (need?.kept) await tokens?.of(need.kept.cluster);

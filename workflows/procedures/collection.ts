@@ -99,6 +99,7 @@ export abstract class Collection {
     this.handle = handle;
     this.fingerprint = handle.fingerprint;
     this.keysLost = undefined;
+    this.closed = false;
     this.run.state.invitation = handle.invitation;
     this.run.signals.on('share', (items) => this.#receive(items));
     this.invited(handle);
@@ -115,12 +116,18 @@ export abstract class Collection {
     await this.#end((destroy) => this.run.cleanUp(DESTROY, destroy));
   }
 
-  async #end(carryOut: (destroy: (call: StepCalls) => Promise<void>) => Promise<unknown>): Promise<void> {
-    const ceremony = this.handle;
+  /** Nobody is asked any more, at once and whatever answers: the keys are destroyed at the end of the run. */
+  withdraw(): void {
     this.closed = true;
-    if (!ceremony) return;
+    if (!this.handle) return;
     this.run.signals.on('share', undefined);
     this.run.state.invitation = undefined;
+  }
+
+  async #end(carryOut: (destroy: (call: StepCalls) => Promise<void>) => Promise<unknown>): Promise<void> {
+    const ceremony = this.handle;
+    this.withdraw();
+    if (!ceremony) return;
     await carryOut(async (call) => {
       await this.ending(call);
       await call.destroyCeremonyKeys({ ceremony });
@@ -285,7 +292,7 @@ export abstract class PeoplesTokens extends Collection {
   /** Invites, unless an earlier part of the run did and people can still answer. */
   async ready(choices?: readonly Choice[]): Promise<void> {
     const { handle, keysLost } = this;
-    if (!handle) return this.invite(choices);
+    if (!handle || this.closed) return this.invite(choices);
     const isOpen = keysLost === undefined && Date.now() < handle.collectUntil - ANSWERING_LEFT_MS;
     if (!this.complete && !isOpen) await this.inviteAgain(keysLost ?? 'EXPIRED', handle.epoch, choices);
   }

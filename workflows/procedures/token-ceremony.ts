@@ -184,9 +184,9 @@ export class TokenCeremony extends PeoplesTokens {
     }
   }
 
-  override async abandon(): Promise<void> {
+  override withdraw(): void {
     if (this.handle) this.run.state.waitOver('shares');
-    await super.abandon();
+    super.withdraw();
   }
 
   protected override async ending(call: StepCalls): Promise<void> {

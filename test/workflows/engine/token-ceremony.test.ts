@@ -187,6 +187,20 @@ it('keys whose destruction a stop cut short are destroyed by the clean-up of the
   expect(destroyCeremonyKeys).toHaveBeenCalledTimes(2);
 });
 
+it('where nobody is asked any more answers count no more at once; the keys are destroyed at the end', async () => {
+  const destroyCeremonyKeys = jest.fn().mockResolvedValue({ destroyed: true });
+  const { collection, check, opening, shares } = collecting({ calls: { destroyCeremonyKeys }, threshold: 1 });
+  await collection.invite();
+  const late = check(1);
+  collection.withdraw();
+  await check(2);
+  opening[0]?.end(accepted(1, 'ada'));
+  await late;
+  expect([opening.length, shares(), destroyCeremonyKeys.mock.calls.length]).toEqual([1, undefined, 0]);
+  await collection.abandon();
+  expect(destroyCeremonyKeys).toHaveBeenCalledTimes(1);
+});
+
 describe('the clock, before enough shares are in hand', () => {
   it('ends no failover: clients have no primary, and the holders are asked again with new keys', async () => {
     const { collection, epochs, findings, shares, stop } = collecting({ timesUp: 2, outageSince: 1 });
