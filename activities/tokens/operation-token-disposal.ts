@@ -198,8 +198,8 @@ export async function forgetLedgerToken(
   const { deployment, cluster, authority } = input;
   const execution = currentExecution();
   const entry = await entryIn(input);
-  // An attempt before this one may have taken it off: the plan names it, who approved, and why.
-  if (!entry) return { cluster, state: 'forgotten', text: 'it is not in the record any more', findings: [] };
+  if (!entry)
+    return { cluster, state: 'forgotten', text: 'it is not in the record any more', findings: [goneBefore(cluster)] };
   const doing = forgetting(entry);
   const { requestedBy = 'unknown', reason } = await verifyBeginning(input, doing);
   // Who is to be named is found out first: once it is off the record, nothing may keep that from being told.
@@ -223,6 +223,16 @@ export async function forgetLedgerToken(
     });
   tellAlarm(execution, entry, finding);
   return { cluster, state: 'forgotten', text: finding.text, findings: [finding] };
+}
+
+/** An attempt before this one may have taken it off, and may have told nobody. */
+function goneBefore(cluster: string): Finding {
+  return {
+    severity: 'warning',
+    code: 'orphan-forgotten',
+    text: `A token of ${cluster} that was to be forgotten is not in the record any more: this run may have taken it off before, as its plan allows.`,
+    next: 'The plan of this run names the token, who approved, and why.',
+  };
 }
 
 /** Deletes what an entry holds sealed, and notes what became of it: it leaves the record only where it is proven dead. */

@@ -79,6 +79,21 @@ it('a token that is refused although nothing deleted it is not proven dead, and 
   expect(living()).toBe(1);
 });
 
+it('an orphan that is forgotten is told, also where the attempt that took it off the record ended before it told anybody', async () => {
+  const id = randomUUID();
+  await note('' as Sealed<'operation-token'>, { id, state: 'orphan', sealed: undefined, wid: 'ceremony:west' });
+  bench.openRuns = new Map([[bench.run.wid, { type: 'drSwitchover', runId: bench.run.rid }]]);
+  const plan = bench.planOf([{ operation: 'record.forget-token', on: bench.named('west'), detail: id }]);
+  const authority = await bench.approved({ plan, preconditions: [] }, 'ceremony');
+  const forget = () =>
+    bench.call('forgetLedgerToken', { deployment: DEPLOYMENT, cluster: 'west', entry: id, authority });
+  const told = { state: 'forgotten', findings: [{ severity: 'warning', code: 'orphan-forgotten' }] };
+  expect(await forget()).toMatchObject(told);
+  expect(bench.tokensKept()).toEqual([]);
+  expect(await forget()).toMatchObject(told);
+  bench.openRuns = undefined;
+});
+
 it('a refusal that passes, as of a node that restarts, is outlasted', async () => {
   const token = await bench.operationToken('west', USES);
   bench.service.faults.add({ endpoint: DELETE, action: { status: 400 } });
