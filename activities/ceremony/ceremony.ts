@@ -63,24 +63,26 @@ export async function createCeremony(input: {
   const targets = seen.map(({ target }) => target);
   const tokens = collects === 'tokens';
   const required = tokens ? 1 : await readThreshold(first, kind, signal);
-  const invited = tokens ? providersNow(deployment) : invitedNow(deployment);
   const { collectForMs, useForMs } = deployment.ceremony;
   const created = await createInvitation(keyRecords, signingKey, run, {
     ...{ kind, targets, reason, runbook, inputDigest, epoch, cid, collects, collectForMs, useForMs },
     requestedBy: { name: input.requestedBy, how: 'claimed' },
-    ...invited.facts,
+    ...(tokens ? { holders: providersNow(deployment) } : invitedNow(deployment)),
     threshold: required,
     ...(recipient && { pgp: recipient.fingerprint }),
     ...(recipient && kind === 'operation-token' && { forPerson: true }),
     ...(keepMs !== undefined && { keepFor: keepMs / 1000 }),
   });
-  const { threshold, useFor, pgp } = created.invitation;
+  // At a retry, when the inventory may be another, the first invitation stands: it says who was invited.
+  const { threshold, useFor, pgp, holders, standBy } = created.invitation;
+  const notJoined = tokens ? [] : deployment.notJoined.filter((name) => !holders.includes(name));
   return {
     ...handleOf(created, threshold),
     useForMs: useFor * 1000,
     fingerprint: pgp,
     ...(first.target.recovery && { recovery: true }),
-    ...invited.handle,
+    ...(standBy && { standBy, inviteStandByAfterMs: deployment.ceremony.inviteStandByAfterMs }),
+    ...(notJoined.length > 0 && { notJoined }),
   };
 }
 
@@ -155,23 +157,14 @@ export async function destroyCeremonyKeys(input: {
 /** Everybody who has joined, stand-by holders last: one invitation of the epoch names them all. */
 export function invitedNow(deployment: Deployment) {
   const { holders, standBy } = rosterOf(deployment);
-  const { notJoined, ceremony } = deployment;
-  return {
-    /** Whom the invitation names. */
-    facts: { holders: [...holders, ...standBy], ...(standBy.length > 0 && { standBy }) },
-    /** What the workflow shows of them. */
-    handle: {
-      ...(standBy.length > 0 && { standBy, inviteStandByAfterMs: ceremony.inviteStandByAfterMs }),
-      ...(notJoined.length > 0 && { notJoined }),
-    },
-  };
+  return { holders: [...holders, ...standBy], ...(standBy.length > 0 && { standBy }) };
 }
 
 /** Who may give this run a token that people generated themselves, as the inventory of this worker says. */
-export function providersNow(deployment: Deployment) {
+export function providersNow(deployment: Deployment): string[] {
   const { holders, standBy } = rosterOf(deployment);
   const { tokenProviders = [...holders, ...standBy] } = deployment.ceremony;
-  return { facts: { holders: tokenProviders.filter((name) => !deployment.notJoined.includes(name)) }, handle: {} };
+  return tokenProviders.filter((name) => !deployment.notJoined.includes(name));
 }
 
 /**

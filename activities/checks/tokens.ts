@@ -66,7 +66,7 @@ export async function assessTokenSource(question: TokenQuestion): Promise<TokenA
   const source = wanted === 'auto' ? (batch?.isReady ? 'batch' : 'ceremony') : wanted;
   if (source === 'batch') return { source, checks: batch?.checks ?? [], warnings: batch?.warnings ?? [] };
   if (source === 'provided') {
-    const { holders } = providersNow(deployment).facts;
+    const holders = providersNow(deployment);
     const somebody = check('people who may provide tokens', cluster, holders.length > 0, {
       observed: holders.join(', ') || 'nobody',
       needed: 'at least one',
