@@ -1,4 +1,5 @@
 /** The pure parts: what readings mean, what one that fails means, what samples prove, and how checks are compared. */
+import { lag } from '../../activities/checks/replication';
 import { goneChecks } from '../../activities/checks/signs';
 import { compareVersions, versionsAfterLoss } from '../../activities/checks/versions';
 import { lossBound, readWalSamples } from '../../activities/evidence/wal-samples';
@@ -38,6 +39,15 @@ const pair = (deployment = payments) =>
     reading('east', { mode: 'primary', state: 'running', setId: 's' }),
     reading('west', { mode: 'secondary', state: 'stream-wals', setId: 's' }),
   ]);
+
+it.each([
+  ['never negative', '95', '90', '0 WAL entries', 'ok'],
+  ['exact above 2^53', '18446744073709551114', '18446744073709551615', '501 WAL entries', 'fail'],
+])('lag is %s', (_name, lastRemoteWal, lastWal, observed, verdict) => {
+  const [from, to] = [reading('east', { lastWal }), reading('west', { lastRemoteWal })];
+  const judged = lag('dr', from.observation, to.observation, payments.limits.lagWalEntries);
+  expect(judged).toMatchObject({ verdict, observed });
+});
 
 describe('versions', () => {
   const running = (cluster: string, versions: readonly string[]): ClusterObservation => {

@@ -111,6 +111,16 @@ describe('the record', () => {
       ['bert', at(1)],
     ]);
   });
+
+  it('takes nothing that is no rehearsal, and says so where it cannot be written', async () => {
+    const before = bench.recordServer.values('record:payments');
+    for (const changes of [{ deployment: '../../x' }, { holder: '../x' }, { at: 'today' }])
+      await expect(keepRehearsal(bench.records, recorded(changes))).rejects.toThrow();
+    expect(bench.recordServer.values('record:payments')).toEqual(before);
+    bench.recordServer.failure = new Error('silent');
+    await expect(keepRehearsal(bench.records, recorded())).rejects.toMatchObject({ code: 'RECORD_UNAVAILABLE' });
+    bench.recordServer.failure = undefined;
+  });
 });
 
 describe('readiness', () => {

@@ -77,6 +77,13 @@ describe('operationTokenDisposal', () => {
     expect(report.leftToDo).toHaveLength(2);
   });
 
+  it('parked, abort: a deletion that the record has not heard of', async () => {
+    const run = await parkedInDeletion();
+    await run.decide('abort', DELETE_STEP);
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    await scenario.mendRecord();
+  });
+
   it('taken over at a parked deletion', async () => {
     await expectTakenOver(scenario, await parkedInDeletion(), 'operationTokenDisposal');
     await scenario.mendRecord();
