@@ -129,14 +129,8 @@ export class TokenGenerations {
   readonly #open = new Map<string, OpenGeneration>();
   readonly #attempts: OwnAttempt[] = [];
 
-  /**
-   * @param alarm - told where no worker can find out what a last share did: what activities find is told by them
-   * @param unstoppable - nothing stops the last share, nor what finds out whether there is a token
-   */
-  constructor(
-    private readonly alarm: (finding: Finding) => void,
-    private readonly unstoppable = <T>(work: () => Promise<T>) => CancellationScope.nonCancellable(work),
-  ) {}
+  /** @param alarm - told where no worker can find out what a last share did: what activities find is told by them */
+  constructor(private readonly alarm: (finding: Finding) => void) {}
 
   /**
    * One token from the shares in hand. Sets that the service rejects are followed by others; a lost attempt is started
@@ -187,7 +181,10 @@ export class TokenGenerations {
     this.#attempts.push(attempt);
     this.#begin(request, { attempt, mayBeSent: true });
     try {
-      const outcome = await this.unstoppable(() => call.completeGeneration({ ...request, attempt, attempts }));
+      // Nothing stops the last share, nor what finds out whether there is a token.
+      const outcome = await CancellationScope.nonCancellable(() =>
+        call.completeGeneration({ ...request, attempt, attempts }),
+      );
       this.#end(request);
       return outcome;
     } catch (error) {
@@ -227,7 +224,7 @@ export class TokenGenerations {
     const { deployment, cluster, kind, ceremony, attempt, mayBeSent } = open;
     try {
       const about = { deployment, cluster, ceremony, attempt, mayBeSent };
-      const outcome = await this.unstoppable(() => call.settleGeneration(about));
+      const outcome = await CancellationScope.nonCancellable(() => call.settleGeneration(about));
       this.#open.delete(keyOf(open));
       return outcome;
     } catch (error) {

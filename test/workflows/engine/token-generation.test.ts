@@ -1,11 +1,25 @@
 /** What a run does about a token generation whose end it is not told. */
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import type * as TemporalWorkflow from '@temporalio/workflow';
 import fc from 'fast-check';
 import type { GenerationOutcome } from '../../../src/contracts/activities';
 import type { CeremonyHandle, OwnAttempt } from '../../../src/contracts/ceremony';
 import type { Finding } from '../../../src/contracts/run-facts';
 import { HeldShares, TokenGenerations } from '../../../workflows/procedures/token-generation';
 import type { GenerationCalls } from '../../../workflows/procedures/token-generation';
+
+let mockUnstoppable = false;
+jest.mock('@temporalio/workflow', () => ({
+  ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
+  CancellationScope: {
+    nonCancellable: (work: () => unknown) => {
+      mockUnstoppable = true;
+      const working = work();
+      mockUnstoppable = false;
+      return working;
+    },
+  },
+}));
 
 const ATTEMPT: OwnAttempt = { id: 'id', mark: '5c2c7f53', nonceDigest: 'digest', set: [1, 2, 3] };
 const TOKEN: GenerationOutcome = { next: 'token', findings: [] };
@@ -30,10 +44,12 @@ interface Answering {
 /** Activities that answer so, one after the other, and then as where nothing happens. */
 function generating({ start = [], complete = [], settle = [] }: Answering) {
   const calls: string[] = [];
+  const stoppable: string[] = [];
   // What activities find is noted as they end.
   const findings: Finding[] = [];
   const answer = async <R>(name: string, answers: R[], given: R | Error | undefined): Promise<R> => {
     calls.push(name);
+    if (!mockUnstoppable) stoppable.push(name);
     if (given instanceof Error) throw given;
     const [usual] = answers;
     if (given === undefined && usual === undefined) throw new Error('nothing to answer');
@@ -52,10 +68,7 @@ function generating({ start = [], complete = [], settle = [] }: Answering) {
         settles.shift(),
       ),
   } as unknown as GenerationCalls;
-  const generations = new TokenGenerations(
-    (finding) => void findings.push(finding),
-    (work) => work(),
-  );
+  const generations = new TokenGenerations((finding) => void findings.push(finding));
   const generate = (epoch = 1) => {
     const ceremony = { cid: 'cid', epoch, invitation: 'invitation' } as CeremonyHandle;
     const request = { deployment: 'payments', cluster: 'west', ceremony };
@@ -65,7 +78,7 @@ function generating({ start = [], complete = [], settle = [] }: Answering) {
       new HeldShares(3),
     );
   };
-  return { calls, findings, generate, end: () => generations.settle(call) };
+  return { calls, stoppable, findings, generate, end: () => generations.settle(call) };
 }
 
 it('where nothing happens there are two activities, and nothing is looked at afterwards', async () => {
@@ -73,6 +86,12 @@ it('where nothing happens there are two activities, and nothing is looked at aft
   expect(await generate()).toMatchObject({ next: 'token', badShares: [] });
   await end();
   expect(calls).toEqual(['start', 'complete']);
+});
+
+it('nothing stops the last share, nor what finds out what it did', async () => {
+  const { calls, stoppable, generate } = generating({ complete: [LOST], settle: [TOKEN] });
+  await generate();
+  expect([calls, stoppable]).toEqual([['start', 'complete', 'settle 1 sent'], ['start']]);
 });
 
 it.each([
