@@ -13,6 +13,7 @@ import type Long from 'long';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
+import { CancellationScope } from '@temporalio/workflow';
 import pino from 'pino';
 import { Records, activities, interceptActivities, tellRecordAlarm } from '../../activities';
 import type { ActivityDependencies, RunbookActivities } from '../../activities';
@@ -544,10 +545,9 @@ export class ActivityBench {
       if ('findings' in result) findings.push(...(result.findings as readonly Finding[]));
       return result;
     };
-    const generations = new TokenGenerations(
-      (finding) => void findings.push(finding),
-      (work) => work(),
-    );
+    // There is no workflow here whose scope could be cancelled.
+    jest.spyOn(CancellationScope, 'nonCancellable').mockImplementation((work) => work());
+    const generations = new TokenGenerations((finding) => void findings.push(finding));
     const calls: GenerationCalls = {
       startGeneration: (input) => start(input).then(told),
       completeGeneration: (input) => this.call('completeGeneration', input, options).catch(missed).then(told),
