@@ -231,7 +231,7 @@ function goneBefore(cluster: string): Finding {
     severity: 'warning',
     code: 'orphan-forgotten',
     text: `A token of ${cluster} that was to be forgotten is not in the record any more: this run may have taken it off before, as its plan allows.`,
-    next: 'The plan of this run names the token, who approved, and why.',
+    next: 'The report of this run has the plan, which names the token and why, and who approved it.',
   };
 }
 
