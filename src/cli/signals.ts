@@ -197,8 +197,11 @@ const updateOf = (signal: SignalName) => UPDATES.find((name) => name === signal)
 
 /** A Temporal that is busy, or that just comes back, needs so long. */
 const TAKEN_WITHIN_MS = 10_000;
-/** gRPC's codes that leave open whether a call was carried out: cancelled, unknown, deadline, aborted, internal, unavailable, data loss. */
-const OPEN_CODES: readonly number[] = [1, 2, 4, 10, 13, 14, 15];
+/**
+ * gRPC's codes that leave open whether a call was carried out: cancelled, unknown, deadline, aborted, internal, unavailable,
+ * data loss; and exhausted, which may be the answer to a second try alone.
+ */
+const OPEN_CODES: readonly number[] = [1, 2, 4, 8, 10, 13, 14, 15];
 
 const rpcErrorIn = ({ cause }: Error) => (isGrpcServiceError(cause) ? cause : undefined);
 

@@ -155,7 +155,7 @@ it('does not know whether Temporal took it where the connection breaks; what Tem
     const cause = Object.assign(new Error(details), { code, details, metadata: {} });
     return send(sessionOf([ARRIVED], [], Promise.reject(new Error('Failed to signal Workflow', { cause }))));
   };
-  for (const code of [1, 4, 13, 14])
+  for (const code of [1, 4, 8, 13, 14])
     expect(await failing(code, 'Connection dropped')).toMatchObject({
       exitCode: 4,
       lines: [expect.stringContaining('Whether Temporal took it is not known')],
