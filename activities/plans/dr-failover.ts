@@ -55,6 +55,8 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
     ...judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs }),
     ...broken,
     ...successorChecks(input, observed, found),
+    // Not while the primary serves, as for readiness: clients write between two reads.
+    ...furthestAhead(found.to, found.secondaries),
   ];
   const route = {
     ...routeOf(input, deployment, found, tokens),
@@ -123,7 +125,7 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
 export function successorChecks(
   input: InputOf<'drFailover'>,
   { deployment, observations }: Observed,
-  { from, to, others, silent, secondaries }: FailoverSides,
+  { from, to, others, silent }: FailoverSides,
 ): Check[] {
   const { cluster } = to;
   const { members } = drSetOf(deployment, cluster);
@@ -147,7 +149,6 @@ export function successorChecks(
     ...others
       .filter((each) => noneOlder(to, each).verdict === 'fail')
       .map((each) => asWarning({ ...noneOlder(to, each), name: 'other secondaries can follow' })),
-    ...furthestAhead(to, secondaries),
     ...fenceHook(input, deployment),
     ...silent.map((each) =>
       otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
