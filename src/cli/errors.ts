@@ -3,6 +3,7 @@ import type { ApplicationFailure } from '@temporalio/common';
 import { RunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
 import type { ReadinessPoint, ReadinessResult } from '../contracts/readiness';
+import type { Report } from '../contracts/report';
 import { redact } from '../secret';
 import type { CliContext } from './context';
 import { jsonText, terminalText } from './text';
@@ -25,6 +26,8 @@ export const EXIT = {
   otherEnd: 6,
   /** `readiness`: ready, with warnings. */
   warned: 7,
+  /** The run did what it was asked for, and something critical is left to do. */
+  critical: 8,
 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
@@ -54,9 +57,10 @@ export function exitCodeOf(error: unknown): ExitCode {
   return (Object.hasOwn(codes, code) ? codes[code] : undefined) ?? EXIT.failed;
 }
 
-/** The exit code that belongs to the outcome of a run. */
-export function exitCodeOfOutcome(outcome: string): ExitCode {
-  if (outcome === 'completed' || outcome === 'planned' || outcome === 'handed-over') return EXIT.ok;
+/** The exit code that belongs to the end of a run. Who looks at it alone must not miss what is critical. */
+export function exitCodeOfRun({ outcome, findings }: Pick<Report, 'outcome' | 'findings'>): ExitCode {
+  if (outcome === 'completed' || outcome === 'planned' || outcome === 'handed-over')
+    return findings.some(({ severity }) => severity === 'critical') ? EXIT.critical : EXIT.ok;
   if (outcome === 'refused') return EXIT.refused;
   if (outcome === 'aborted' || outcome === 'rolled-back') return EXIT.otherEnd;
   return outcome === 'running' ? EXIT.pending : EXIT.failed;

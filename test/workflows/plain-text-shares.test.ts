@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
+import { cli } from '../cli/support';
 import { findCanaries, historyText } from '../support/secret-search';
 import { WebhookServer } from '../support/notification-servers';
 import { approvalOf, decisionOf } from '../support/people';
@@ -113,6 +114,12 @@ describe('a key share in plain text, in what is no share', () => {
     const alarms = hook.posted.filter(({ body }) => body['event'] === 'critical-finding');
     expect(alarms).toHaveLength(8);
     for (const { body } of alarms) expect(body).toMatchObject({ severity: 'critical', runId });
+  });
+
+  it('whoever looks at the exit code alone learns that something critical is left, also of a run that completed', async () => {
+    const { code, out } = await cli(['watch', scenario.workflowId, '--run-id', runId], { env: scenario.environment });
+    expect([code, out]).toEqual([8, expect.stringMatching(/Completed: [^]*CRITICAL/)]);
+    told.push(out);
   });
 
   it('the start input: the run fails before anything is copied, also where it was to be handed over', async () => {

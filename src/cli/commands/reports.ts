@@ -11,7 +11,7 @@ import type { ReportMark } from '../../report/run-history';
 import { newCommand, printResult, withRun, withServerOptions, withSession, number, workflowIdOf } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
-import { EXIT, exitCodeOfOutcome, isNoRun } from '../errors';
+import { EXIT, exitCodeOfRun, isNoRun } from '../errors';
 import type { ExitCode } from '../errors';
 import { readReport, summaryLines } from '../read-report';
 import { Progress } from '../render-status';
@@ -70,7 +70,7 @@ async function watchRun(
   const report = await readReport(session, same);
   if (json === true) context.out(jsonText({ report }));
   else for (const line of summaryLines(report)) context.out(line);
-  return exitCodeOfOutcome(report.outcome);
+  return exitCodeOfRun(report);
 }
 
 interface ReportOptions extends ServerOptions {

@@ -14,7 +14,7 @@ import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult, withServerOptions, withSession, number } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
-import { EXIT, exitCodeOfOutcome, exitCodeOfVerdicts } from '../errors';
+import { EXIT, exitCodeOfRun, exitCodeOfVerdicts } from '../errors';
 import { pointLines, planLines } from '../render-plan';
 import { describe, queryStatus, readRunView, waitForReport } from '../run';
 import type { TemporalSession } from '../run';
@@ -110,7 +110,7 @@ function planCommand(host: CommandHost): Command {
       if (report === undefined) return;
       const failed = report.preconditions.some(({ verdict }) => verdict === 'fail');
       printResult(context, options, report, planLines(report));
-      host.finish(failed ? EXIT.refused : exitCodeOfOutcome(report.outcome));
+      host.finish(failed ? EXIT.refused : exitCodeOfRun(report));
     });
   });
 }
@@ -270,7 +270,7 @@ function readinessCommand(host: CommandHost): Command {
         const found = readinessResult.safeParse(report.result);
         if (!found.success) {
           context.err(`The check ended as "${report.outcome}" without a verdict.`);
-          return finish(report.outcome === 'completed' ? EXIT.failed : exitCodeOfOutcome(report.outcome));
+          return finish(report.outcome === 'completed' ? EXIT.failed : exitCodeOfRun(report));
         }
         printResult(context, options, found.data, readinessText(found.data));
         finish(exitCodeOfVerdicts([found.data.switchover, found.data.failover]));
