@@ -64,7 +64,10 @@ interface Promotion extends RoleChange, SecondaryToken {
 }
 
 /** Refusals of a promotion that mean "not in sync yet": waited for within the budget, and never turned into force. */
-const NOT_YET = ['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'];
+const NOT_YET = [
+  ...['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'SERVICE_SEALED'],
+  ...['NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'],
+];
 /** Performance replication says it with 503, or with 400 by another reading (facts 2, row 32). */
 const NOT_YET_OF = { dr: NOT_YET, performance: [...NOT_YET, 'BAD_REQUEST'] };
 /** Where they say that they pass: a token has another in its place by now, or the node led before. */

@@ -42,10 +42,14 @@ const NODE_FAILURES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'SERVICE_SEALED',
 ]);
 
+/** Why one node did not take a call. */
+interface NodeFailure {
+  readonly node: NodeAddress;
+  readonly error: RunbookError;
+}
+
 /** What one node said of the leader. */
-type LeaderOpinion =
-  | { readonly node: NodeAddress; readonly leader: Leader }
-  | { readonly node: NodeAddress; readonly error: RunbookError };
+type LeaderOpinion = { readonly node: NodeAddress; readonly leader: Leader } | NodeFailure;
 
 /** Chooses the node for a call, and goes on to the next where that is safe. */
 export class NodeCaller {
@@ -148,20 +152,23 @@ export class NodeCaller {
   private async send(request: RequestDescription, options: CallOptions): Promise<ServiceAnswer> {
     const bound = { ...options, timeoutMs: options.timeoutMs ?? REQUEST_TIMEOUT_MS };
     if (options.node !== undefined) return this.transport.exchange(this.pinned(options.node), request, bound);
-    const failures: RunbookError[] = [];
+    const failures: NodeFailure[] = [];
     let ofOneNode: ServiceAnswer | undefined;
     const left = [...(await this.order(request, options))];
     for (let node = left.shift(); node !== undefined; node = left.shift()) {
+      const isNamed = failures.some(({ error }) => redirectsTo(error, node));
       try {
         const answer = await this.transport.exchange(node, request, bound);
         // Another one may be a standby that passes a read on.
-        if (failures.some((failure) => redirectsTo(failure, node))) this.keep(node);
+        if (isNamed) this.keep(node);
         if (request.nodeStatuses?.has(answer.status) !== true) return answer;
         ofOneNode ??= answer;
       } catch (error) {
-        if (!(error instanceof RunbookError) || !mayTryNextNode(request, error)) throw error;
+        if (!(error instanceof RunbookError)) throw error;
+        const isStandby = failures.length > 0 && !isNamed;
+        if (!mayTryNextNode(request, error, isStandby)) throw error;
         this.forgetActiveNode();
-        failures.push(error);
+        failures.push({ node, error });
         // What a node without a part in it answers would end a change before the one that leads is asked.
         left.sort((one, other) => Number(redirectsTo(error, other)) - Number(redirectsTo(error, one)));
       } finally {
@@ -170,9 +177,7 @@ export class NodeCaller {
       }
     }
     if (ofOneNode !== undefined) return ofOneNode;
-    // An answer says more than a node that is away.
-    const told = failures.find((failure) => failure.httpStatus !== undefined) ?? failures[0];
-    throw told ?? new RunbookError('INTERNAL', `cluster ${this.cluster} has no node to call`);
+    throw reasonOf(this.cluster, failures);
   }
 
   private pinned(address: string): NodeAddress {
@@ -282,12 +287,24 @@ function redirectsTo(error: RunbookError, { origin }: NodeAddress): boolean {
 
 /**
  * Reads go on after any failure of a node; what changes something only where it is certain that it had no effect: it was
- * not sent, or the node redirected it, being told to pass nothing on.
+ * not sent, or the node redirected it, being told to pass nothing on. A sealed standby had no part in it; one that was said
+ * to lead may have, before it was sealed.
  */
-function mayTryNextNode(request: RequestDescription, error: RunbookError): boolean {
+function mayTryNextNode(request: RequestDescription, error: RunbookError, isStandby: boolean): boolean {
   if (request.effect === 'reads') return NODE_FAILURES.has(error.code);
   if (error.code === 'REQUEST_TIMEOUT') return error.outcomeKnown;
+  if (error.code === 'SERVICE_SEALED') return isStandby;
   return error.code === 'UNREACHABLE' || error.code === 'REDIRECT_REFUSED';
+}
+
+/** Why no node took a call. An answer says more than a node that is away, but a sealed node says nothing of the others. */
+function reasonOf(cluster: string, failures: readonly NodeFailure[]): RunbookError {
+  const [first] = failures;
+  const sealed = failures.filter(({ error }) => error.code === 'SERVICE_SEALED');
+  const told = failures.find((each) => each.error.httpStatus !== undefined && !sealed.includes(each));
+  if (told !== undefined) return told.error;
+  if (first !== undefined && [0, failures.length].includes(sealed.length)) return first.error;
+  return noActiveNode(cluster, 'no node of it takes the call', failures);
 }
 
 /**
@@ -315,7 +332,6 @@ function agreeOnActiveNode(cluster: string, opinions: readonly LeaderOpinion[]):
   );
   if (claimant !== undefined && claimants.length === 1 && !namesAnother) return claimant;
 
-  const observed = opinions.map(describe).join('; ');
   const foreign = named.find((origin) => origin !== undefined && !known.some((node) => node.origin === origin));
   if (claimants.length === 0 && !namesAnother && foreign !== undefined) {
     throw new RunbookError(
@@ -323,21 +339,19 @@ function agreeOnActiveNode(cluster: string, opinions: readonly LeaderOpinion[]):
       `cluster ${cluster}: its nodes name a leader that is not an address of it`,
       {
         cluster,
-        observed,
+        observed: opinions.map(describe).join('; '),
         needed: `one of ${known.map((node) => node.address).join(', ')}`,
         next: 'Add the address of every node to the inventory.',
       },
     );
   }
-  throw new RunbookError(
-    'NO_ACTIVE_NODE',
-    `cluster ${cluster}: its nodes do not agree on an active node: ${observed}`,
-    {
-      cluster,
-      observed,
-      needed: 'one node that is active',
-    },
-  );
+  throw noActiveNode(cluster, 'its nodes do not agree on an active node', opinions);
+}
+
+function noActiveNode(cluster: string, what: string, opinions: readonly LeaderOpinion[]): RunbookError {
+  const observed = opinions.map(describe).join('; ');
+  const needed = 'one node that is active';
+  return new RunbookError('NO_ACTIVE_NODE', `cluster ${cluster}: ${what}: ${observed}`, { cluster, observed, needed });
 }
 
 function isNoAnswer(error: RunbookError): boolean {

@@ -346,6 +346,14 @@ describe('a promotion', () => {
     west.unsealNode(0);
   });
 
+  it('at a leader that was sealed right before the call waits for the one that leads then', async () => {
+    const west = bench.cluster('west');
+    const { activeNode = 0 } = west.snapshotState();
+    bench.service.faults.add({ endpoint: PROMOTE, action: () => west.sealNode(activeNode) });
+    expect(await promote()).toMatchObject({ outcome: 'done', calls: 2 });
+    west.unsealNode(activeNode);
+  });
+
   it('that is answered 503 is waited out, never forced', async () => {
     bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 } });
     expect(await promote()).toMatchObject({ outcome: 'done', calls: 2 });

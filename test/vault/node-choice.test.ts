@@ -224,6 +224,50 @@ describe('the choice of the node', () => {
     expect(first.calls).toContain(DEMOTE);
   });
 
+  describe('beside a sealed standby, which says nothing of the others,', () => {
+    let third: ScriptedServer;
+    beforeEach(async () => {
+      third = await cluster.node();
+      third.standby(second.address);
+      const sealed = { status: 503, json: { errors: ['Vault is sealed'] } };
+      first.on(DEMOTE, sealed).on(STATUS, sealed).on('GET sys/leader', sealed);
+      first.on('GET sys/seal-status', { json: { initialized: true, sealed: true } });
+    });
+    const losingItsLeader = async () => {
+      const client = cluster.client([first.address, second.address, third.address]);
+      await client.activeNode();
+      await second.stop();
+      // What is left of the connection breaks at the first use.
+      await failureOf(client.dr.status({ node: second.address }));
+      return client;
+    };
+
+    it('a change that could not be sent to the one that led goes to the next', async () => {
+      third.on(DEMOTE, { status: 204 });
+      await (await losingItsLeader()).dr.primary.demote();
+      expect(first.calls).toContain(DEMOTE);
+      expect(third.calls).toEqual([DEMOTE]);
+    });
+
+    it('and nodes that are away, the reason may pass, and names what each said', async () => {
+      const client = await losingItsLeader();
+      await third.stop();
+      const observed = [second, first, third].map(
+        ({ address }, at) => `${address}: ${at === 1 ? 'SERVICE_SEALED' : 'UNREACHABLE'}`,
+      );
+      const passing = { code: 'NO_ACTIVE_NODE', retryable: true, outcomeKnown: true, observed: observed.join('; ') };
+      expect(await failureOf(client.dr.primary.demote())).toMatchObject(passing);
+      expect(await failureOf(client.dr.status())).toMatchObject({ ...passing, observed: expect.any(String) as string });
+    });
+
+    it('a change that the one that led answers as sealed is not sent on: it may have taken it before', async () => {
+      const client = cluster.client([second.address, third.address]);
+      second.on(DEMOTE, unavailable).on('GET sys/seal-status', { json: { sealed: true } });
+      expect(await failureOf(client.dr.primary.demote())).toMatchObject({ code: 'SERVICE_SEALED', retryable: true });
+      expect(third.calls).toEqual([]);
+    });
+  });
+
   it('knows that a read had no effect, whatever became of it', async () => {
     const client = cluster.client([second.address]);
     second.on(STATUS, { action: 'reset' });
