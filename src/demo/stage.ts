@@ -57,12 +57,16 @@ export async function startStage({ reportDirectory, site, say }: StageOptions) {
     if (payments.about.length > 0) payments.clients.startWriting();
     payments.about.forEach(say);
     const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: 'warn' };
-    const worker = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${line}`)));
-    say('Worker            ready, a process of its own');
+    const startWorker = async (): Promise<OwnProcess> => {
+      const started = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${line}`)));
+      say(`Worker            ready, a process of its own (${started.pid})`);
+      return started;
+    };
+    const worker = await startWorker();
     /** Runs `runbook` with this environment; it ends with the stage. */
     const runbook = (words: readonly string[], onLine: OnLine) =>
       owned(startProcess([...runbookCommand(), ...words], { ...process.env, ...environment }, onLine));
-    return { server, payments, worker, environment, environmentFile, runbook, stop };
+    return { server, payments, worker, startWorker, environment, environmentFile, runbook, stop };
   } catch (error) {
     await stop();
     throw error;
@@ -125,7 +129,7 @@ async function startWorkerProcess(
 }
 
 /** The exact commands for a person who plays all the parts. */
-export function guideLines({ server, payments, environmentFile }: Stage): string[] {
+export function guideLines({ server, payments, worker, environmentFile }: Stage): string[] {
   const workflowId = deploymentWorkflowId(DEPLOYMENT);
   const everybody = [...payments.people.values()];
   const holders = everybody.filter(({ shareFile }) => shareFile !== undefined);
@@ -145,6 +149,7 @@ export function guideLines({ server, payments, environmentFile }: Stage): string
     approveGo: approve('go'),
     report: command('report', workflowId),
     webUi: `${server.uiAddress}/namespaces/${server.namespace}/workflows`,
+    kill: shellLine('kill', '-9', String(worker.pid)),
     readiness: command('readiness', DEPLOYMENT),
     failover: begin('start', 'drFailover', { to: 'west', reason: 'east is gone' }),
     approvePromote: approve('promote'),

@@ -8,9 +8,10 @@ import { slotPath } from '../../src/demo/clients';
 import { startPayments } from '../../src/demo/payments';
 import type { Payments } from '../../src/demo/payments';
 import { loadInventory } from '../../src/inventory';
+import { until } from '../support/by-hand';
 import { temporaryDirectory } from '../support/directory';
 import { Program } from '../support/program';
-import { temporalClient, temporalServer } from '../support/temporal-server';
+import { temporalServer } from '../support/temporal-server';
 
 const reports = temporaryDirectory('reports');
 let payments: Payments;
@@ -96,20 +97,15 @@ describe('runbook dev', () => {
   };
   const leftBy = (name: string) => readdir(join(homes, name, 'tmp'));
 
-  it('ends where its worker ends, and says so', async () => {
+  it('starts another worker where one is killed, and ends where one ends by itself', async () => {
     const dev = await start('failing');
-    const { workflowService } = await temporalClient();
-    const { namespace } = temporalServer();
-    const taskQueue = { name: `runbooks-demo-${dev.child.pid}` };
-    const workerOf = async () => {
-      const { pollers } = await workflowService.describeTaskQueue({ namespace, taskQueue, taskQueueType: 1 });
-      return Number(/^(\d+)@/.exec(pollers[0]?.identity ?? '')?.[1] ?? 0);
-    };
-    let worker = await workerOf();
-    while (worker === 0) worker = await workerOf();
-    process.kill(worker, 'SIGKILL');
+    const workers = () => [...dev.output.matchAll(/^Worker .* ready, .*\((\d+)\)$/gm)].map(([, pid]) => Number(pid));
+    process.kill(workers()[0] ?? 0, 'SIGKILL');
+    await until('another worker', () => workers().length === 2 || dev.child.exitCode !== null);
+    process.kill(workers()[1] ?? 0, 'SIGTERM');
     expect(await dev.ended).toBe(1);
-    expect(dev.output).toContain('The worker ended with SIGKILL.\nStopping ...');
+    expect(dev.output).toContain('The worker ended with SIGKILL.\nAnother one starts, as systemd would start it.\n');
+    expect(dev.output).toMatch(/The worker ended with 143\.\nStopping \.\.\.\n$/);
     expect(await leftBy('failing')).toEqual([]);
   });
 

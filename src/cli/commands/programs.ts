@@ -85,10 +85,14 @@ function devCommand({ context, finish }: CommandHost): Command {
       const stage = await startStage({ reportDirectory: resolve(options.reports), say });
       try {
         for (const line of guideLines(stage)) context.out(line);
-        const ended = await Promise.race([new Promise<void>((done) => onStop(context, done)), stage.worker.ended]);
-        if (ended !== undefined) {
+        const stopped = new Promise<void>((done) => onStop(context, done));
+        for (let { worker } = stage; ; worker = await stage.startWorker()) {
+          const ended = await Promise.race([stopped, worker.ended]);
+          if (ended === undefined) return;
           say(`The worker ended with ${ended}.`);
-          finish(EXIT.failed);
+          // One that ends by itself would do so again.
+          if (typeof ended === 'number') return finish(EXIT.failed);
+          say('Another one starts, as systemd would start it.');
         }
       } finally {
         say('Stopping ...');
