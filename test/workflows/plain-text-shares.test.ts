@@ -4,6 +4,8 @@ import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
 import { cli } from '../cli/support';
+import { until } from '../support/by-hand';
+import { signalled } from '../support/faults';
 import { findCanaries, historyText } from '../support/secret-search';
 import { WebhookServer } from '../support/notification-servers';
 import { approvalOf, decisionOf } from '../support/people';
@@ -136,8 +138,29 @@ describe('a key share in plain text, in what is no share', () => {
     }
   });
 
+  it('a run that tells people nothing else tells it at once: a dry run and a check of readiness, while they read', async () => {
+    const over = signalled();
+    scenario.service.faults.add({ endpoint: /./, action: () => over.promise, times: Infinity });
+    const quiet = [await scenario.start({ dryRun: true }, `dry-${scenario.name}`), await scenario.run('readiness')];
+    for (const each of quiet) {
+      const { workflowId } = each.handle;
+      await each.handle.signal('share', { holder: 'ada', share: plain(workflowId) });
+      await until(`told of ${workflowId}`, () => hook.posted.some(({ body }) => body['workflowId'] === workflowId));
+    }
+    scenario.service.faults.clear();
+    over.resolve();
+    for (const each of quiet) {
+      told.push(await each.report());
+      await replayRun(each);
+      const others = (await each.events()).filter((event) => !event.workflowExecutionSignaledEventAttributes);
+      expect(found([historyText({ events: others })])).toEqual([]);
+      const events = hook.posted.filter(({ body }) => body['workflowId'] === each.handle.workflowId);
+      expect(events.map(({ body }) => body['event'])).toEqual(['critical-finding']);
+    }
+  });
+
   it('no share stands anywhere else: other events, logs, reports, files, notifications, status', async () => {
-    expect(shares.size).toBe(9);
+    expect(shares.size).toBe(11);
     // Of this run: those that were refused have the same Workflow ID.
     const all = await scenario.attach(scenario.workflowId, runId).events();
     const events = all.filter((event) => !event.workflowExecutionSignaledEventAttributes);

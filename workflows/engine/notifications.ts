@@ -39,7 +39,7 @@ type Message = Pick<Notification, 'event' | 'severity' | 'subject'> & Partial<No
  */
 export class Notifications {
   #site: NotificationFacts | undefined;
-  /** `true`: of a run that touches nothing, such as a dry run. `unless-wrong`: not that it started or ended well. */
+  /** `true`: nothing but alarms, of a run that touches nothing. `unless-wrong`: not that it started or ended well. */
   quiet: boolean | 'unless-wrong' = false;
   #startedAs: RunbookName | undefined;
   #number = 0;
@@ -48,8 +48,6 @@ export class Notifications {
   /** What is waited for, each with a mark of its own: a matter that ended and began anew is another one. */
   readonly #open = new Map<string, symbol>();
   #protectedAgain = false;
-  /** Found before the site was known. */
-  readonly #early: Finding[] = [];
 
   constructor(private readonly state: RunState) {}
 
@@ -63,7 +61,6 @@ export class Notifications {
     this.#startedAs = runbook;
     this.#tell({ event: 'started', severity: 'info', subject: 'run', ...(tookOver && { tookOver }) });
     for (const [key, waiting] of this.state.waiting) this.waitBegan(key, waiting);
-    for (const finding of this.#early.splice(0)) this.alarm(finding);
   }
 
   /** The run waits for people. A parked step is told at once; inside an outage it is meant to wake somebody. */
@@ -115,16 +112,10 @@ export class Notifications {
     this.#tell({ event: 'protected-again', severity: 'info', subject: 'protection', streaming });
   }
 
-  /** Something that cannot wait for the report: told at once, or as soon as it is known whom to tell. */
-  alarm(finding: Finding): void {
-    if (this.quiet === true) return;
-    if (!this.#site) {
-      this.#early.push(finding);
-      return;
-    }
-    const { code, text: words } = finding;
+  /** Something that cannot wait for the report: told at once, also by a quiet run, and before the site is known. */
+  alarm({ code, text: words }: Finding): void {
     const subject = `finding:${code}`;
-    this.#tell({ event: 'critical-finding', severity: 'critical', subject, finding: code, words });
+    this.#send({ event: 'critical-finding', severity: 'critical', subject, finding: code, words });
   }
 
   finished(outcome: RunOutcome, leftToDo: readonly string[]): void {
@@ -183,6 +174,10 @@ export class Notifications {
     if (!this.#site?.events.includes(told.event)) return;
     const asUsual = told.event === 'started' || (told.event === 'finished' && told.severity === 'info');
     if (this.quiet === 'unless-wrong' && asUsual) return;
+    this.#send(told);
+  }
+
+  #send(told: Message): void {
     this.#number += 1;
     const { deployment, runbook } = this.state;
     const notification = {

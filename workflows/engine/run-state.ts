@@ -46,7 +46,7 @@ export class RunState {
   serviceBackAt: number | undefined;
   clientsHeld = false;
   acknowledgedRunId: string | undefined;
-  /** Tells people outside of the run; silent until the site is known. */
+  /** Tells people outside of the run; of alarms alone until the site is known. */
   readonly notifications: Notifications = new Notifications(this);
   site: SiteFacts = {};
   /** What the activities of the steps were given and gave. */
