@@ -18,7 +18,12 @@ const SHORTEST_PART = 30;
 const LONGEST = 33;
 
 /** As chats put it into what is copied from them. */
-const UNSEEN = /(?!\s)[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
+const UNSEEN = /(?:(?!\s)[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}])+/gu;
+/** One of them, for all that stand together. */
+const MARK = '\u200b';
+/** A word that such a mark alone parts from what follows, or from what stands before it. */
+const WORD_BEFORE = /(?<!\S)([A-Z]?[^\sA-Z\d+/_=\u200b-]+)\u200b/g;
+const WORD_BEHIND = /\u200b([A-Z]?[^\sA-Z\d+/_=\u200b-]+)(?!\S)/g;
 const NAMED_A_SHARE = /\b(key[ _-]?)?share\b|\bunseal([ _-]?key)?\b|\brecovery[ _-]?key\b/i;
 const URL = /\bhttps?:\/\/\S+/gi;
 const HEX = /(?<![0-9A-Za-z+/_=-])[0-9a-f]{32,66}(?![0-9A-Za-z+/_=-])/gi;
@@ -92,10 +97,13 @@ function isHexShare(line: string): boolean {
  * @param named - it is said to be one, so that also the lengths of digests count
  */
 export function textHoldsKeyShare(text: string, named = false): boolean {
-  const asItStands = text.slice(0, MAX_TEXT);
-  const shown = asItStands.replace(UNSEEN, '');
-  // Without its unseen characters a share may be glued to the word before it.
-  return showsKeyShare(shown, named) || (shown !== asItStands && showsKeyShare(asItStands, named));
+  const marked = text.slice(0, MAX_TEXT).replace(UNSEEN, MARK);
+  // Without what is unseen a share may be glued to words beside it; with it, be in pieces.
+  const [before, behind] = [marked.replace(WORD_BEFORE, '$1 '), marked.replace(WORD_BEHIND, ' $1')];
+  const readings = [marked, before, behind, before.replace(WORD_BEHIND, ' $1')].map((each) =>
+    each.replaceAll(MARK, ''),
+  );
+  return [...new Set([...readings, marked])].some((each) => showsKeyShare(each, named));
 }
 
 function showsKeyShare(shown: string, named: boolean): boolean {

@@ -16,6 +16,16 @@ describe('a key share in the clear', () => {
     ['parted unseen from another in base64', [SHARE, SHARE].map((each) => each.toString('base64')).join('\u200b')],
     ['parted unseen from the word before it', `share\u200b${SHARE.toString('hex')}`],
     ['parted unseen from the word behind it', `${SHARE.toString('base64')}\u200bthanks`],
+    ...(['hex', 'base64'] as const).flatMap((form): [string, string][] => {
+      const broken = SHARE.toString(form).replace(/.{9}(?=.)/g, '$&\u200b');
+      const short = bytes(17, 5)
+        .toString(form)
+        .replace(/.{3}(?=.)/g, '$&\u200b\u2060');
+      return [
+        [`parted unseen in itself and from the words beside it, in ${form}`, `share\u200b${broken}\u200bthanks`],
+        [`the same of a short key, in ${form}`, `mine\u200b${short}\u200bthanks`],
+      ];
+    }),
     ['capitals', SHARE.toString('hex').toUpperCase()],
     ['base64 alone', SHARE.toString('base64')],
     ['in a sentence', `go on, mine is ${SHARE.toString('hex')}, sorry`],
@@ -137,6 +147,10 @@ describe('a key share in the clear', () => {
     ['a commit', createHash('sha1').update('x').digest('hex')],
     ['a SHA-256', `sha256:${createHash('sha256').update('x').digest('hex')}`],
     ['a digest of a plan', createHash('sha256').update('x').digest('base64url')],
+    [
+      'a digest of a plan with what a chat puts into it',
+      createHash('sha256').update('x').digest('base64url').replace(/.{20}/g, '$&\u200b'),
+    ],
     ['a digest in base64', createHash('sha256').update('x').digest('base64')],
     [
       'a fingerprint that is read aloud',
