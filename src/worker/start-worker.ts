@@ -243,7 +243,7 @@ function shutDown(worker: Worker): void {
  * Sweeps the records' tokens now, once this worker polls: it may be the only one that answers for them. Then ceremony keys
  * and tokens every few minutes. Gives what ends it.
  */
-function startSweeping(dependencies: ActivityDependencies, namespace: string): () => Promise<void> {
+function startSweeping(dependencies: ActivityDependencies, namespace: string): () => Promise<unknown> {
   const { log } = dependencies;
   const sweepRecords = async (): Promise<void> => {
     for (const deployment of dependencies.inventory.deployments.keys())
@@ -251,15 +251,27 @@ function startSweeping(dependencies: ActivityDependencies, namespace: string): (
         .then(() => tellOverdueReadiness(dependencies, namespace, deployment))
         .catch((error: unknown) => log.warn({ error }, 'Sweeping the records failed; the next sweep tries again'));
   };
-  let sweep = sweepRecords();
-  const sweeping = setInterval(() => {
-    sweep = sweepKeys(dependencies, namespace).then(sweepRecords);
-  }, SWEEP_INTERVAL_MS);
-  sweeping.unref();
-  return () => {
-    clearInterval(sweeping);
-    return sweep;
+  // Apart: clusters that do not answer must not keep keys alive.
+  const keys = againAndAgain(() => sweepKeys(dependencies, namespace));
+  const records = againAndAgain(sweepRecords);
+  records.begin();
+  return () => Promise.all([keys.stop(), records.stop()]);
+}
+
+/** Has this done every few minutes, unless it is still under way: two at once would do the same twice. */
+export function againAndAgain(sweep: () => Promise<void>) {
+  let underWay: Promise<void> | undefined;
+  const begin = () => {
+    underWay ??= sweep().finally(() => {
+      underWay = undefined;
+    });
   };
+  const timer = setInterval(begin, SWEEP_INTERVAL_MS).unref();
+  const stop = async () => {
+    clearInterval(timer);
+    await underWay;
+  };
+  return { begin, stop };
 }
 
 /** Takes a changed inventory, or tells people that its file is refused; the old one stays in force then. */

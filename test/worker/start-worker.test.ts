@@ -12,7 +12,7 @@ import { freePorts } from '../../src/dev-server/child-process';
 import { projectRoot } from '../../src/dev-server/locations';
 import { InventoryInForce, parseInventory } from '../../src/inventory';
 import type { WorkerSettings } from '../../src/worker/settings';
-import { readInventoryAgain, startWorker, sweepKeys } from '../../src/worker/start-worker';
+import { againAndAgain, readInventoryAgain, startWorker, sweepKeys } from '../../src/worker/start-worker';
 import type { RunningWorker, WorkerOptions } from '../../src/worker/start-worker';
 import { temporaryDirectory } from '../support/directory';
 import { Program } from '../support/program';
@@ -247,6 +247,31 @@ describe('the sweeper of ceremony keys', () => {
     const left = await Promise.all(runs.map(async ({ run }) => (await records.ofRun(run)).length));
     expect(left).toEqual([1, 0]);
     await runs[0]?.handle.terminate('end of the test');
+  });
+});
+
+describe('a sweep', () => {
+  afterEach(() => jest.useRealTimers());
+
+  it('is not begun again while it is under way, and the worker waits for it when it stops', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate'] });
+    const ends: (() => void)[] = [];
+    const { begin, stop } = againAndAgain(() => new Promise((resolve) => void ends.push(resolve)));
+    begin();
+    jest.advanceTimersByTime(3_600_000);
+    expect(ends).toHaveLength(1);
+    ends[0]?.();
+    await new Promise(setImmediate);
+    jest.advanceTimersByTime(3_600_000);
+    expect(ends).toHaveLength(2);
+    let stopped = false;
+    const stopping = stop().then(() => (stopped = true));
+    await new Promise(setImmediate);
+    expect(stopped).toBe(false);
+    ends[1]?.();
+    await stopping;
+    jest.advanceTimersByTime(3_600_000);
+    expect(ends).toHaveLength(2);
   });
 });
 
