@@ -52,13 +52,6 @@ export async function createInvitation(
   facts: InvitationFacts,
   now = Date.now(),
 ): Promise<CreatedInvitation> {
-  if (new Set(facts.holders).size < facts.threshold) {
-    throw new RunbookError('INVALID_INPUT', 'Fewer holders are listed than the service requires key shares.', {
-      observed: `${facts.holders.length} holders`,
-      needed: `${facts.threshold} key shares`,
-      next: 'List more holders in the ceremony section of the inventory.',
-    });
-  }
   return issue(records, signingKey, run, 'ceremony', facts, now);
 }
 
@@ -82,7 +75,7 @@ async function issue<K extends InvitationKind>(
   signingKey: SigningKey,
   run: RunContext,
   kind: K,
-  facts: CommonFacts & { readonly useForMs: number },
+  facts: CommonFacts & Pick<InvitationFacts, 'useForMs'> & Partial<Pick<InvitationFacts, 'threshold'>>,
   now: number,
 ): Promise<CreatedInvitation<K>> {
   const { keyHome } = records;
@@ -94,6 +87,8 @@ async function issue<K extends InvitationKind>(
   };
   const existing = await find();
   if (existing) return existing;
+  // Of one that stands it was true when it was made, whatever the inventory lists now.
+  demandEnoughHolders(facts);
 
   await records.demandRoom(run, now);
   const keys = await createCeremonyKeys();
@@ -124,6 +119,18 @@ async function issue<K extends InvitationKind>(
     throw error;
   }
   return { jws, digest, invitation, keyHome };
+}
+
+function demandEnoughHolders({
+  holders,
+  threshold = 0,
+}: Pick<Parameters<typeof issue>[4], 'holders' | 'threshold'>): void {
+  if (new Set(holders).size >= threshold) return;
+  throw new RunbookError('INVALID_INPUT', 'Fewer holders are listed than the service requires key shares.', {
+    observed: `${holders.length} holders`,
+    needed: `${threshold} key shares`,
+    next: 'List more holders in the ceremony section of the inventory.',
+  });
 }
 
 /**

@@ -105,11 +105,12 @@ export class OperationTokens {
         : 'Nothing was changed by it. Look at its policy and its rotation afterwards.',
     });
     this.#made.delete(cluster);
-    await this.#ceremony?.close();
-    // Not before they are invited: people may choose the way back there, which goes on without them.
+    const before = this.#ceremony;
     this.#ceremony = undefined;
     const people = this.askInstead();
-    await people.ready(choices);
+    // Nothing is decided about keys of before while clients may be out: where they stay, that is a finding.
+    await inParallel([before?.abandon(), people.ready(choices)]);
+    // Not before they are invited: people may choose the way back there, which goes on without them.
     this.#ceremony = people;
     await people.collect(cluster, choices);
     return people;

@@ -26,7 +26,7 @@ function making(failure?: FailureFacts, held: 'ceremony' | 'batch' | 'kept' = 'c
   const ceremony = {
     generate: (cluster: string) => Promise.resolve({ source: 'sealed', cluster, value: `token ${++made}` }),
     ...{ isCurrent: () => true, ready: () => Promise.resolve(), collect: () => Promise.resolve() },
-    close: () => Promise.resolve(),
+    ...{ close: () => Promise.resolve(), abandon: () => Promise.resolve() },
   } as unknown as TokenCeremony;
   const kept = failure || held === 'kept' ? [{ cluster: 'west', entry: 'an entry', text: 'kept' }] : [];
   const isMade = !failure && held !== 'batch';

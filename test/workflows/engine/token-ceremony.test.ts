@@ -5,6 +5,7 @@ import type { EnvelopeVerdict } from '../../../src/contracts/ceremony';
 import type { Waiting } from '../../../src/contracts/run-status';
 import type * as ActivityCalls from '../../../workflows/engine/activity-calls';
 import { LEAVE } from '../../../workflows/engine/parking';
+import { OperationTokens } from '../../../workflows/procedures/operation-tokens';
 import { TokenCeremony } from '../../../workflows/procedures/token-ceremony';
 import { fakeRun } from '../../support/fake-run';
 
@@ -105,6 +106,26 @@ function collecting({
     },
   };
 }
+
+it('asks anew where a kept token is refused, although the keys of before cannot be destroyed: nobody decides on them', async () => {
+  const { code, message } = REJECTED;
+  const handle = { cid: 'c', epoch: 1, holders: HOLDERS, threshold: 0, collectUntil: Date.now() + 600_000 };
+  const { run, steps } = fakeRun({
+    calls: { createCeremony: () => Promise.resolve({ ...handle, fingerprint: 'own' }) },
+    failing: { 'Destroy the ceremony keys': [{ code, message, outcomeKnown: true }] },
+    run: { cleanUp: () => Promise.resolve(), waitFor: () => Promise.resolve(true) },
+  });
+  const request = { deployment: 'payments', runbook: 'drFailover', reason: 'a test', requestedBy: 'olga' };
+  const ask = () => new TokenCeremony(run, { ...request, targets: [], inputDigest: 'digest' });
+  const before = ask();
+  const kept = [{ cluster: 'west', entry: 'an entry', text: 'kept' }];
+  const tokens = new OperationTokens(run, 'payments', [], before, ask, kept);
+  await before.ready();
+  const refused = { code: 'PERMISSION_DENIED', message: 'refused', outcomeKnown: true };
+  expect(await tokens.replaceRefused('west', refused, [LEAVE])).toBe(true);
+  expect(steps).toEqual(['Invite the key holders', 'Invite the key holders']);
+  expect(tokens.ceremony).not.toBe(before);
+});
 
 it('an invitation that parks inside an outage leaves people the choices of the outage', async () => {
   const step = jest.fn(() => Promise.reject(new Error('parked')));
