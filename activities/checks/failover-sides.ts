@@ -4,7 +4,7 @@ import type { ClusterEntry, Deployment } from '../../src/inventory';
 import { drSetOf, findCluster } from '../../src/inventory';
 import { check } from './check';
 import { PLANNED_OR_STOP } from './signs';
-import { rolesOf } from './replication';
+import { mayBeOneSet, rolesOf } from './replication';
 
 /** Who is gone, who may become primary, and who has to follow. */
 export type FailoverSides = Exclude<ReturnType<typeof findFailoverSides>, Check>;
@@ -39,21 +39,31 @@ export function findFailoverSides(deployment: Deployment, input: Named, observat
   const secondaries = inSet
     .filter((each) => each !== from && each.dr?.mode === 'secondary')
     .toSorted((a, b) => Number(walOf(b) - walOf(a)));
+  const sets = new Set(secondaries.flatMap(({ dr }) => dr?.setId || []));
+  if (input.to === undefined && sets.size > 1)
+    return refused(
+      `secondaries of several replication sets: ${secondaries.map(({ cluster, dr }) => `${cluster} ${dr?.setId ?? 'none'}`).join(', ')}`,
+      `which of them followed ${from.cluster}`,
+      'Name the one that is to become primary with {"to": ...}, and correct drSets in the inventory.',
+    );
   const to = input.to === undefined ? secondaries[0] : inSet.find((each) => each.cluster === input.to);
   if (!to || to === from) {
     const next = 'Bring a DR secondary of the set back, or restore from a snapshot.';
     return refused(seen, `a DR secondary of ${from.cluster} that answers`, next);
   }
+  const isOfSet = (each: ClusterObservation) => mayBeOneSet(each.dr?.setId, to.dr?.setId);
   return {
     /** The primary that is gone; mostly it says nothing. */
     from,
     to,
     /** Other members of the DR set that answer as DR secondaries. */
-    others: secondaries.filter((each) => each !== to),
+    others: secondaries.filter((each) => each !== to && isOfSet(each)),
+    /** Those that another primary has, whatever the inventory says. */
+    strangers: secondaries.filter((each) => !isOfSet(each)),
     /** Members of the DR set that did not say their role. */
     silent: inSet.filter((each) => each !== from && each !== to && each.dr === undefined),
-    performanceSecondaries: followersOf(deployment, from, inSet, observations),
-    secondaries,
+    performanceSecondaries: followersOf(deployment, from, inSet.filter(isOfSet), observations),
+    secondaries: secondaries.filter(isOfSet),
   };
 }
 
@@ -158,6 +168,7 @@ function hostOf(address: string | undefined): string | undefined {
 function followersOf(
   deployment: Deployment,
   from: ClusterObservation,
+  /** Without those of another set, which know another primary. */
   inSet: readonly ClusterObservation[],
   observations: readonly ClusterObservation[],
 ): readonly ClusterObservation[] {

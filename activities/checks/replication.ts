@@ -144,6 +144,13 @@ export function mayBeOneSet(a: string | undefined, b: string | undefined): boole
   return !a || !b || a === b;
 }
 
+/** A DR secondary that tells another set than its DR set in the inventory has: nothing takes it away from its own primary. */
+export function ofAnotherSet(member: Told, stranger: Told): Check {
+  const { cluster } = stranger;
+  const next = `${cluster} is left as it is: it replicates from another primary. Correct drSets in the inventory.`;
+  return asWarning(sameSet('dr', member, stranger, next));
+}
+
 export function streams(observation: Told, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
   const good = seen?.mode === 'secondary' && seen.state === 'stream-wals';

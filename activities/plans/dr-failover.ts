@@ -7,7 +7,14 @@ import { drSetOf, findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { asWarning, check } from '../checks/check';
 import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
-import { everyNodeAnswers, everyNodeUnsealed, hasRole, healthyTree, otherReadable } from '../checks/replication';
+import {
+  everyNodeAnswers,
+  everyNodeUnsealed,
+  hasRole,
+  healthyTree,
+  ofAnotherSet,
+  otherReadable,
+} from '../checks/replication';
 import { clientHooksOf } from '../checks/quiesce';
 import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
 import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
@@ -125,7 +132,7 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
 export function successorChecks(
   input: InputOf<'drFailover'>,
   { deployment, observations }: Observed,
-  { from, to, others, silent }: FailoverSides,
+  { from, to, others, silent, strangers }: FailoverSides,
 ): Check[] {
   const { cluster } = to;
   const { members } = drSetOf(deployment, cluster);
@@ -149,6 +156,7 @@ export function successorChecks(
     ...others
       .filter((each) => noneOlder(to, each).verdict === 'fail')
       .map((each) => asWarning({ ...noneOlder(to, each), name: 'other secondaries can follow' })),
+    ...strangers.map((each) => ofAnotherSet(to, each)),
     ...fenceHook(input, deployment),
     ...silent.map((each) =>
       otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),

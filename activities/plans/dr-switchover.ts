@@ -6,8 +6,16 @@ import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import type { Listed, Named, PlannedOperation } from '../approvals/planning';
 import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
-import { check } from '../checks/check';
-import { healthyTree, mayHandOver, missingNodes, otherReadable, rolesOf } from '../checks/replication';
+import { asWarning, check } from '../checks/check';
+import {
+  healthyTree,
+  mayBeOneSet,
+  mayHandOver,
+  missingNodes,
+  ofAnotherSet,
+  otherReadable,
+  rolesOf,
+} from '../checks/replication';
 import type { Quiescing } from '../checks/quiesce';
 import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { coolDown } from '../checks/runs';
@@ -34,18 +42,23 @@ export async function assessDrSwitchover(
   const sides = findSides(input, observed);
   if ('verdict' in sides) return { ...base, preconditions: [sides] };
   const { from, to, drSecondaries, performanceSecondaries } = sides;
-  const [tokens, { quiesce, snapshot, checks }, changes] = await Promise.all([
+  const [tokens, { quiesce, snapshot, checks }, changes, followers] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true, [...drSecondaries, from]),
     formerChecks(input, observed, sides),
     lastPrimaryChange(currentExecution(), deployment.name),
+    // Mostly they follow by themselves: what a re-pointing lacks is no reason to refuse.
+    observed.rights(repointed('performance', 'switchover', from, performanceSecondaries)),
   ]);
+  const mayRepoint = followers.map((each) => asWarning(each));
   const preconditions = [
     ...sideChecks(input, observed, sides),
     ...checks,
+    ...mayRepoint,
     ...(await tokenChecks(observed, tokens, sides)),
     coolDown(changes, deployment.limits.coolDownMs, Date.now()),
   ];
-  const route = routeOf(deployment, sides, tokens, quiesce, snapshot.wanted);
+  const beside = [...otherChecks(sides), ...mayRepoint];
+  const route = routeOf(deployment, sides, tokens, quiesce, snapshot.wanted, beside);
   const { go, onStuck, acceptLoss } = input;
   const { tokenSource, rejoin } = route;
   const plan = observed.plan({
@@ -67,6 +80,7 @@ function routeOf(
   tokens: TokenAssessment,
   quiesce: Quiescing,
   snapshot: boolean,
+  beside: readonly Check[],
 ) {
   return {
     from: from.cluster,
@@ -75,15 +89,13 @@ function routeOf(
     performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
     /** Those that may have to follow, and cannot be asked: people re-point them later. */
     silent: silent.map(({ cluster }) => cluster),
-    /** What approvers must know beside the plan: who answers changes by itself. */
-    findings: silent.map((each): Finding => {
-      const { cluster, observed, next } = silentCheck(each);
-      return {
-        severity: 'warning',
-        code: 'cluster-silent',
-        text: `${cluster ?? ''} cannot be read: ${observed}.`,
-        ...(next && { next }),
-      };
+    /** What approvers must know beside the plan, of clusters that may have to follow: who answers changes by itself. */
+    findings: beside.flatMap(({ verdict, cluster = '', name, observed, needed, next }): Finding[] => {
+      const isSilent = silent.some((each) => each.cluster === cluster);
+      const [code, text] = isSilent
+        ? ['cluster-silent', `${cluster} cannot be read: ${observed}.`]
+        : ['may-not-follow', `${cluster}, "${name}": ${observed}; needed is ${needed}.`];
+      return verdict === 'ok' ? [] : [{ severity: 'warning', code, text, ...(next && { next }) }];
     }),
     /** Whether the old primary follows the new one: an older one cannot. */
     rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
@@ -130,12 +142,16 @@ export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observ
     });
   }
   const others = inSet.filter((each) => each !== from && each !== to);
+  const secondaries = others.filter((each) => each.dr?.mode === 'secondary');
+  const isOfSet = (each: ClusterObservation) => mayBeOneSet(each.dr?.setId, from.dr?.setId);
   const followsRole = ({ dr, performance }: ClusterObservation) =>
     performance?.mode === 'secondary' && performance.setId === from.performance?.setId && dr?.mode !== 'secondary';
   const outside = from.performance?.mode === 'primary' ? observations.filter((each) => !inSet.includes(each)) : [];
   return {
     ...{ from, to, others },
-    drSecondaries: others.filter((each) => each.dr?.mode === 'secondary'),
+    drSecondaries: secondaries.filter(isOfSet),
+    /** Those that another primary has, whatever the inventory says. */
+    strangers: secondaries.filter((each) => !isOfSet(each)),
     performanceSecondaries: outside.filter(followsRole),
     /** Those that may have to follow, and cannot be asked. */
     silent: [...others, ...outside].filter(({ reachable }) => !reachable),
@@ -143,22 +159,24 @@ export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observ
 }
 
 /** What is read of the clusters: both sides, and the others that have to follow. */
-export function sideChecks(
-  input: InputOf<'drSwitchover'>,
-  { deployment }: Observed,
-  { from, to, others, silent }: Sides,
-): Check[] {
+export function sideChecks(input: InputOf<'drSwitchover'>, { deployment }: Observed, sides: Sides): Check[] {
+  const { from, to, others } = sides;
   return [
     ...mayHandOver('dr', deployment.limits, { from, to, inSet: [from, to, ...others] }),
     versionsForSwitch(from, to, input.acknowledgeNewerSecondary),
     ...[from, to].flatMap((each) => healthyTree(each, 'dr')),
-    ...silent.map(silentCheck),
+    ...otherChecks(sides),
   ];
 }
 
-function silentCheck(silent: ClusterObservation): Check {
-  const next = `${silent.cluster} may need attention after the switchover: re-point it where it does not follow.`;
-  return otherReadable(silent, next);
+/** Of clusters that are left as they are. */
+function otherChecks({ from, silent, strangers }: Sides): Check[] {
+  const next = (cluster: string) =>
+    `${cluster} may need attention after the switchover: re-point it where it does not follow.`;
+  return [
+    ...silent.map((each) => otherReadable(each, next(each.cluster))),
+    ...strangers.map((each) => ofAnotherSet(from, each)),
+  ];
 }
 
 /** A newer secondary can take over, but the old primary cannot follow it. */

@@ -112,6 +112,23 @@ it('the one furthest ahead is proposed; another one may be named, with a warning
   expect((await assess({ to: 'west' })).plan?.digest).not.toBe(authority.plan.digest);
 });
 
+it('one that tells another set follows nobody new; where none is named, nobody guesses which set is meant', async () => {
+  east(true);
+  silence();
+  const west = bench.cluster('west');
+  const role = west.role('dr');
+  west.setRole('dr', { ...role, setId: 'another' } as typeof role, bench.service.now());
+  expect((await assess()).preconditions).toMatchObject([
+    { verdict: 'fail', observed: holding('west another'), next: holding('Name the one that is to become primary') },
+  ]);
+  const { route, preconditions } = await assess({ to: 'north' });
+  expect(route?.otherDrSecondaries).toEqual([]);
+  expect(preconditions).toContainEqual(
+    expect.objectContaining({ name: 'same DR set', cluster: 'west', verdict: 'warn' }),
+  );
+  west.setRole('dr', role, bench.service.now());
+});
+
 it('force needs gate force and its two approvers', async () => {
   await refusesPromotion('NOT_APPROVED', {}, { mode: 'forced' });
   const { plan, approvals } = authority;

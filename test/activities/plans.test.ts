@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { failing, openBench } from '../support/activity-environment';
+import { failing, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { tokenFile } from '../support/site';
 
@@ -24,8 +24,8 @@ openBench((opened) => (bench = opened), {
 const promotion = (more: object = {}) => bench.assess('performancePromotion', { to: 'europe', ...more });
 
 /** The calls of replication that the credentials of clusters may not make. */
-function lacking(assessed: { readonly preconditions: readonly Check[] }): readonly string[] {
-  const lacks = failing(assessed).flatMap(({ name, cluster }) => {
+function lacking(checks: readonly Check[]): readonly string[] {
+  const lacks = checks.flatMap(({ name, cluster }) => {
     const [, call] = /^credential may call sys\/replication\/\w+\/(\w+\/[\w-]+)/.exec(name) ?? [];
     return call === undefined ? [] : [`${cluster}: ${call}`];
   });
@@ -97,7 +97,17 @@ describe('the rights that a plan asks for are those of its operations', () => {
     const calls = Object.entries(expected).flatMap(([cluster, ofCluster]) =>
       ofCluster.split(' ').map((path) => `${cluster}: ${path}`),
     );
-    expect(lacking(await during(() => bench.assess(runbook, input)))).toEqual(calls.sort());
+    expect(lacking(failing(await during(() => bench.assess(runbook, input))))).toEqual(calls.sort());
+  });
+
+  it('a performance secondary that could not be re-pointed after a switchover is told before it, and refuses nothing', async () => {
+    const { preconditions, route } = await bench.assess('drSwitchover', { to: 'west' });
+    const warned = lacking(preconditions.filter(({ verdict }) => verdict === 'warn'));
+    const ofFollowers = [`asia: ${UPDATE}`, ...FILTERED.split(' ').map((path) => `east: ${path}`), `europe: ${UPDATE}`];
+    expect(warned).toEqual(ofFollowers);
+    const next = holding(`\`path "sys/replication/performance/${UPDATE}" { capabilities = ["update"] }\``);
+    const text = holding(`europe, "credential may call sys/replication/performance/${UPDATE}": `);
+    expect(route?.findings).toContainEqual({ severity: 'warning', code: 'may-not-follow', text, next });
   });
 
   it('a filter that may not be read is told: nothing is wiped beside one, and a decommission leaves it', async () => {

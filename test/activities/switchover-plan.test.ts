@@ -158,6 +158,7 @@ const NOT_OK: readonly Row[] = [
   ['DR primary', 'east', tells('east', { state: 'idle' }), 'fail', 'idle'],
   ['DR secondary, streaming', 'west', tells('west', { state: 'merkle-diff' }), 'fail', 'merkle-diff'],
   ['same DR set', 'west', tells('west', { cluster_id: 'another' }), 'fail', 'another'],
+  ['same DR set', 'north', tells('north', { cluster_id: 'another' }), 'warn', 'another'],
   ['one DR primary', undefined, tells('north', { mode: 'primary' }), 'fail', 'east, north'],
   ['connection alive by heartbeat', 'west', disconnected, 'fail', 'disconnected'],
   ['replication lag', 'west', tells('west', { last_remote_wal: 1, merkle_root: 'x' }), 'fail', 'WAL entries'],
@@ -206,6 +207,15 @@ it.each(NOT_OK.map((row, index) => ({ index, row })))('$row.0 ($row.1), row $ind
   expect(judged).toEqual([expect.objectContaining({ verdict, observed: expect.stringMatching(observed) as string })]);
   expect(judged[0]?.needed).toBeTruthy();
   if (verdict !== 'not-checkable') expect(judged[0]?.next).toBeTruthy();
+});
+
+it('a DR secondary of another set is left to its own primary, and the approvers are told', async () => {
+  await tells('north', { cluster_id: 'another' })();
+  const { route, plan } = await assess();
+  expect(route?.otherDrSecondaries).toEqual([]);
+  expect(plan?.text).not.toContain('north');
+  const next = 'north is left as it is: it replicates from another primary. Correct drSets in the inventory.';
+  expect(route?.findings).toMatchObject([{ code: 'may-not-follow', text: holding('"same DR set": another'), next }]);
 });
 
 it('nothing is planned for a cluster that is the primary already, and it is said so', async () => {
