@@ -1,7 +1,8 @@
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer as createHttpServer, type RequestListener, type Server as HttpServer } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import type { AddressInfo, Server } from 'node:net';
+import type { Server } from 'node:net';
 import type { SimulatedCluster } from './cluster';
 import { serve } from './http';
 import type { SeededRandom } from './random';
@@ -147,12 +148,24 @@ export class Leadership {
   }
 }
 
+/**
+ * Ports that no system gives to anybody by itself (Linux from 32768, others from 49152): whoever is away for a while finds
+ * its own free when it comes back, and until then nobody answers there.
+ */
+const PORTS = [12_000, 32_000] as const;
+
 /** Starts listening, on any free port where none is given; gives the port. */
 export async function listenOnLoopback(server: Server, port = 0): Promise<number> {
-  server.listen(port, '127.0.0.1');
-  await once(server, 'listening');
-  // Listening on TCP, so the address is an object.
-  return (server.address() as AddressInfo).port;
+  for (;;) {
+    const tried = port === 0 ? randomInt(...PORTS) : port;
+    server.listen(tried, '127.0.0.1');
+    try {
+      await once(server, 'listening');
+      return tried;
+    } catch (error) {
+      if (port !== 0 || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    }
+  }
 }
 
 /** Closes the server and breaks the connections that are open. */

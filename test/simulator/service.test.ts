@@ -37,6 +37,12 @@ it('every endpoint asks for its credential, takes no other method, and is refuse
   }
 });
 
+it('nobody is given the port of a node that is away: it finds it free when it comes back', () => {
+  const ports = east.nodes.map(({ address }) => Number(new URL(address).port));
+  // Where systems begin to give out ports by themselves.
+  expect(ports.filter((port) => port < 1_024 || port >= 32_768)).toEqual([]);
+});
+
 it('an invalid token is told from one without the right', async () => {
   const demote = (token: string) => call(east, 'POST', `${DR}/primary/demote`, { token });
   const [invalid, weak] = [await demote('hvs.nobody'), await demote(east.createToken({ policies: [] }))];
