@@ -1,3 +1,5 @@
+import { withoutUnseen } from './contracts/plain-shares';
+
 /** `inspect.custom` of `node:util`, which browsers do not have. */
 const INSPECT = Symbol.for('nodejs.util.inspect.custom');
 
@@ -66,9 +68,6 @@ const SECRETS: readonly RegExp[] = [
 /** In texts of a service also short base64: paths of ours, which look like it, do not stand there. */
 const SHORT_BASE64 = /(?<![\w+/=-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[\w+/]{24,}={0,2}/g;
 
-/** What stands in a secret unseen, as chats put it there: whoever shows the text takes it out, and the secret would be whole. */
-const UNSEEN = /(?!\s)[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
-
 /** What is written as one, also with unseen characters in it. */
 const RUN = /[^\s"'`<>(){},;|]+/g;
 /** A token of the service, also where letters stand right before it. */
@@ -91,14 +90,15 @@ function takeOut(text: string, patterns: readonly RegExp[], known: readonly stri
       (redacted, pattern) => redacted.replace(pattern, replacement),
       known.reduce((redacted, value) => redacted.replaceAll(value, REDACTED), shown),
     );
-  const seen = text.replace(UNSEEN, '');
+  // Whoever shows the text takes out what is unseen, and a secret would be whole.
+  const seen = withoutUnseen(text);
   if (seen === text) return once(text);
   // First as it stands, for what would be glued to the word before it. The rest of what is found may stand behind an unseen character.
   const asItStands = once(text).replace(RUN, (run) => {
-    const shown = run.replace(UNSEEN, '');
+    const shown = withoutUnseen(run);
     return shown !== run && (run.includes(REDACTED) || GLUED_TOKEN.test(shown)) ? REDACTED : run;
   });
-  return once(asItStands.replace(UNSEEN, ''));
+  return once(withoutUnseen(asItStands));
 }
 
 function replacement(_secret: string, before: unknown): string {

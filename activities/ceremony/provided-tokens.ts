@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { CeremonyHandle, EnvelopeVerdict, OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
+import { withoutUnseen } from '../../src/contracts/plain-shares';
 import type { EnvelopeVerdictCode } from '../../src/contracts/receipts';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { Secret } from '../../src/secret';
@@ -107,7 +108,7 @@ async function takeOne(
   if (receipt.verdict === 'plain-text-share') {
     const { content = '', eventId } = signal;
     const text = typeof content === 'string' ? content : JSON.stringify(content);
-    const isToken = PLAIN_TOKEN.test(text.slice(0, 64 * 1024));
+    const isToken = PLAIN_TOKEN.test(withoutUnseen(text.slice(0, 64 * 1024)));
     return { ...verdict(isToken ? 'plain-text-token' : 'plain-text-share'), eventId };
   }
   if (provided === undefined) return verdict(receipt.verdict);

@@ -41,6 +41,10 @@ const PUBLIC_KEY = /^(?:(?:m[A-P]|x[g-r]).[E-G]|(?:mQ|x[st])..B)[A-Za-z0-9+/]+={
 /** The shortest key that can be encrypted to has more letters. */
 const SHORTEST_KEY = 400;
 
+export function withoutUnseen(text: string): string {
+  return text.replace(UNSEEN, '');
+}
+
 /**
  * Whether this holds of any text in a value, or of the name of a member, as far in as documents of ours go.
  *

@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
 import { base64, base64nopad, hex } from '@scure/base';
-import { someText } from '../contracts/plain-shares';
+import { someText, textHoldsKeyShare, withoutUnseen } from '../contracts/plain-shares';
 
 /** Shortest and longest key share in bytes: the service refuses others. */
 export const SHARE_BYTES = { shortest: 16, longest: 33 } as const;
@@ -30,19 +30,20 @@ function decodeShare(text: string): Uint8Array | undefined {
 }
 
 /**
- * Reads a key share as a holder has it: hexadecimal or base64, 16 to 33 bytes; spaces and line ends between do not matter.
- * Gives lower-case hexadecimal.
+ * Reads a key share as a holder has it: hexadecimal or base64, 16 to 33 bytes; spaces and line ends between do not matter, nor
+ * what chats put between unseen. Gives lower-case hexadecimal.
  *
  * @throws RunbookError `INVALID_INPUT` with a fixed text: what was typed is never repeated.
  */
 export function parseShare(text: string): Secret<'key-share'> {
-  const bytes = decodeShare(text.replace(/\s+/g, ''));
+  const typed = withoutUnseen(text).replace(/\s+/g, '');
+  const bytes = decodeShare(typed);
   if (bytes !== undefined) return new Secret('key-share', hex.encode(bytes));
   throw new RunbookError(
     'INVALID_INPUT',
     'This is not a key share: it must be 16 to 33 bytes in hexadecimal or base64.',
     {
-      observed: `${text.replace(/\s+/g, '').length} characters`,
+      observed: `${typed.length} characters`,
       needed: '32 to 66 characters of hexadecimal (usually 66), or 22 to 44 of base64 (usually 44)',
       next: 'Nothing was kept or sent. Look for a missing, doubled or mistaken character, and give it again.',
     },
@@ -51,6 +52,10 @@ export function parseShare(text: string): Secret<'key-share'> {
 
 /** Whether `text` holds something that could be a key share in the clear. It errs on the side of yes. */
 export function looksLikeShare(text: string): boolean {
+  return [text, withoutUnseen(text)].some(showsShare) || textHoldsKeyShare(text);
+}
+
+function showsShare(text: string): boolean {
   for (const [run] of text.matchAll(/(?<![0-9a-f])[0-9a-f]{32,}(?![0-9a-f])/gi)) {
     if (fits(run.length / 2)) return true;
   }

@@ -76,6 +76,11 @@ describe('a provided token', () => {
     ['a root token', () => document('ada', { token: bench.cluster('east').rootToken }), 'ordinary-token'],
     ['the type of a key share', () => document('ada', { typ: DOCUMENT_TYPES.share }), 'malformed'],
     ['a token in plain text', () => Promise.resolve({ cluster: 'west', token: MADE_UP }), 'plain-text-token'],
+    [
+      'the same in pieces',
+      () => Promise.resolve({ cluster: 'west', token: MADE_UP.replace(/.{9}/g, '$&\u200b') }),
+      'plain-text-token',
+    ],
     ['a key share in plain text', () => Promise.resolve({ cluster: 'west', token: SHARE_LIKE }), 'plain-text-share'],
   ])('is refused with %s', async (_what, content, code) => {
     const verdict = await take(await content());

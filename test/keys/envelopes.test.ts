@@ -263,6 +263,8 @@ describe('a share in plain text', () => {
     ['in base64url without padding', Buffer.from(text, 'hex').toString('base64url')],
     ['of 16 bytes', shareText(9, 16)],
     ['in a sentence', `here is my share: ${text}, thanks`],
+    ['with what a chat puts into it unseen', { share: text.replace(/.{9}/g, '$&\u200b') }],
+    ['in such pieces, from a word on', `share\u200b${text.replace(/.{9}/g, '$&\u200b')}`],
     ['as a member', { share: text }],
     ['deep inside', { a: [{ b: { c: text } }] }],
     ['as a member name', { [text]: true }],
@@ -351,7 +353,8 @@ describe('reading a share from its holder', () => {
   it('takes hexadecimal and base64, in groups and over lines, and gives the same', () => {
     const text = shareText(9);
     const base64 = Buffer.from(text, 'hex').toString('base64');
-    const grouped = [`${text.replace(/(.{8})/g, '$1 ')}\n`, `${base64.slice(0, 20)}\n${base64.slice(20)}`];
+    const grouped = [' ', '\u200b'].map((between) => `${text.replace(/(.{8})/g, `$1${between}`)}\n`);
+    grouped.push(`${base64.slice(0, 20)}\n${base64.slice(20)}`);
     for (const typed of [text, text.toUpperCase(), `  ${text}\n`, base64, base64.replace(/=+$/, ''), ...grouped])
       expect(parseShare(typed).reveal()).toBe(text);
   });
