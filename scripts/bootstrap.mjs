@@ -6,7 +6,7 @@
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { constants } from 'node:os';
+import { availableParallelism, constants } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -38,8 +38,8 @@ const TASKS = {
     await ensureTemporal();
     // Workers that are killed run as processes of their own.
     await build();
-    // They kill and flood: more of them at once would fail for want of a processor.
-    await node('Long tests', JEST, ...longTests(), '--maxWorkers=4', ...taskArguments);
+    // They kill and flood: more of them for each processor would fail for want of one.
+    await node('Long tests', JEST, ...longTests(), `--maxWorkers=${2 * availableParallelism()}`, ...taskArguments);
   },
   // All the seeded orders of shares and events; RUNBOOKS_CEREMONY_SEEDS and _FROM choose others.
   'test:ceremony': async () => {

@@ -1,5 +1,5 @@
 import { post, until } from '../support/by-hand';
-import { expectFollows, loseAnswers, statuses } from '../support/faults';
+import { expectFollows, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
 import { replicating, Scenario } from '../support/scenario';
@@ -101,18 +101,5 @@ describe('a former performance primary comes back', () => {
       expect.stringContaining('start performancePromotion to it'),
     ]);
     await expectFewEvents(NAME, run);
-  });
-
-  it('lost answers: demote and update-primary', async (scenario) => {
-    await split(scenario, 'europe', 'east');
-    const expectLost = loseAnswers(scenario, { europe: [DEMOTE, UPDATE] });
-    const run = await demoted(scenario, 'europe');
-    await run.waitsFor('action');
-    scenario.service.heal();
-    await run.do('approve unfence');
-    expect(await run.report()).toMatchObject({ outcome: 'completed' });
-    expectLost();
-    expect(statuses(scenario, 'europe', DEMOTE)).toEqual([0]);
-    expectFollows(scenario, 'europe', 'east', 'performance');
   });
 });

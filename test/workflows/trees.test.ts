@@ -5,7 +5,6 @@
  */
 import { CHANGING, loseAnswers, refuse, statuses } from '../support/faults';
 import { until } from '../support/by-hand';
-import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
 import { clusters, Scenario } from '../support/scenario';
@@ -72,15 +71,6 @@ describe('Merkle trees', () => {
         expect(report.result).toMatchObject({ merkle: { cluster: 'south', verdict: 'sound', damage: [] } });
         expectDeleted(scenario, report);
         await expectFewEvents('merkleCheck', run);
-      });
-
-      it('lost answers: attempt start, share, merkle-check, token deletion', async (scenario) => {
-        const { startAttempt, giveShare, deleteToken } = CHANGING;
-        const expectLost = loseAnswers(scenario, { south: [startAttempt, giveShare, [MERKLE_CHECK, 2], deleteToken] });
-        const report = await (await check(scenario, 'shares')).report();
-        expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { merkle: { verdict: 'sound' } } });
-        expectLost();
-        expect(scenario.state('south').operationTokens).toBe(0);
       });
 
       it('parked, retry and abort: the check is refused, and its token is deleted', async (scenario) => {
@@ -230,14 +220,6 @@ describe('Merkle trees', () => {
         const rejected = await reindex(scenario, {}, 'reject reindex');
         expect(await rejected.report()).toMatchObject({ outcome: 'aborted', gates: [{ state: 'rejected' }] });
         expect(statuses(scenario, 'west', REINDEX)).toEqual([]);
-      });
-
-      it('taken over at the reindex', async (scenario) => {
-        corrupt(scenario);
-        endless(scenario);
-        const run = await reindex(scenario, {}, 'approve reindex');
-        await following(run);
-        await expectTakenOver(scenario, run, 'drReindex');
       });
 
       it('abort at the reindex', async (scenario) => {

@@ -11,8 +11,8 @@ const STATUS = 'GET /v1/sys/replication/status';
 
 /**
  * `walSampler` changes nothing and asks nobody: there are no lost answers, nothing parks (a failure ends the run, so that
- * the Schedule's next one begins), and it holds no lock that a failover could take over. What is left: no fault, refused,
- * and an abort while it samples.
+ * the Schedule's next one begins), and it holds no lock that a failover could take over. What is left: no fault, and an
+ * abort while it samples.
  */
 describe('walSampler', () => {
   let scenario: Scenario;
@@ -110,11 +110,6 @@ describe('walSampler', () => {
     });
     expect(found).toHaveLength(10);
     expect(found.map(({ at }) => at)).toEqual(found.map(({ at }) => at).sort((a, b) => a - b));
-  });
-
-  it('refused: an unknown deployment', async () => {
-    const run = await start({ deployment: 'elsewhere' });
-    expect(await run.failure()).toMatchObject({ code: 'UNKNOWN_DEPLOYMENT' });
   });
 
   it('abort at the sampling', async () => {
