@@ -1,9 +1,10 @@
 import { RUNBOOK_NAMES } from '../contracts/names';
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus } from '../contracts/run-status';
+import { MANY_SIGNALS } from '../contracts/signals';
 import { phaseText, receiptText, statusText, stepText } from '../words/status';
 import type { Line, Statement } from '../words/status';
-import { pollersInWords } from './run';
+import { isPolled, pollersInWords } from './run';
 import type { RunView } from './run';
 import { clock, inLines, inWords, shellLine, terminalText, unmarked } from './text';
 
@@ -25,6 +26,7 @@ export function statusLines(given: RunView, now = Date.now()): string[] {
     }),
   ];
   if (status !== undefined) return [...lines, ...liveLines(status, now, closedAt !== undefined)];
+  lines.push(...floodLines(view));
   if (memo === undefined || state !== 'running') return lines;
   // What the run wrote down for the time when no worker answers.
   const noted = [
@@ -57,7 +59,17 @@ function workerLine({ pollers, status, asOfEvent, taskQueue, state, runbook }: R
   if (status !== undefined) return `worker: answers; ${polled}`;
   if (!RUNBOOK_NAMES.some((name) => name === runbook)) return `no runbook: it has no status; ${polled}`;
   if (state !== 'running') return `as of event ${asOfEvent}; ${polled}`;
-  return `no worker answers; as of event ${asOfEvent}; ${polled}. Start one with "runbook worker"`;
+  // One that polls may be busy for a moment.
+  const next = isPolled(pollers) ? 'It does not answer for this run: see its log' : 'Start one with "runbook worker"';
+  return `no worker answers; as of event ${asOfEvent}; ${polled}. ${next}`;
+}
+
+/** A worker reads the whole history of a run within ten seconds, or the run hears nobody. */
+function floodLines({ signals = 0 }: RunView): string[] {
+  if (signals < MANY_SIGNALS) return [];
+  const text = `${signals} signals came to this run. With so many a worker may never get to the end of them, and then the run hears nobody, whatever is sent.`;
+  const next = `Find out who sends them, and take their right to signal away. Then: docs/on-call.md, "A flood of signals".`;
+  return ['', ...terminalText(`CRITICAL: ${text} Next: ${next}`)];
 }
 
 /** What is wrong and who does what about it comes first: a person at night reads no further than they must. */

@@ -5,7 +5,7 @@ import { temporal } from '@temporalio/proto';
 import { nextCommandOf } from '../contracts/next-commands';
 import type { Report } from '../contracts/report';
 import type { RunMemo, RunStatus } from '../contracts/run-status';
-import { QUERIES } from '../contracts/signals';
+import { MANY_SIGNALS, QUERIES } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { firstValue } from '../report/run-history';
 import { connectionSettings, DATA_CONVERTER, versionOf } from '../worker/settings';
@@ -83,10 +83,16 @@ export async function readRunView(session: TemporalSession, run: RunReference, {
   const pollers = await readPollers(session, taskQueue);
   const withinMs = isPolled(pollers) && !repeatedly ? BUSY_QUERY_DEADLINE_MS : QUERY_DEADLINE_MS;
   const status = await queryStatus(client, { workflowId, runId }, withinMs);
+  const unheard = status === undefined && description.status.name === 'RUNNING' && !repeatedly;
   return {
     ...{ workflowId, runId, taskQueue, pollers },
     /** The answer of the `status` query; undefined where no worker answered in time. */
     status,
+    /** How many signals came, if no worker answers for the run and there are many events: a flood of them may be why. */
+    signals:
+      unheard && description.historyLength > MANY_SIGNALS
+        ? await countSignals(client, { workflowId, runId })
+        : undefined,
     runbook: description.type,
     /** Temporal's status in lower case: running, completed, failed, terminated, ... */
     state: description.status.name.toLowerCase(),
@@ -137,6 +143,13 @@ export async function fetchEvents(client: Client, run: RunReference): Promise<re
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
   const { events } = await handle.fetchHistory().catch(refuseUnknown(run));
   return events ?? [];
+}
+
+/** Of every name; undefined where the server does not give the history in time. */
+async function countSignals(client: Client, run: RunReference): Promise<number | undefined> {
+  const reading = client.withDeadline(Date.now() + DESCRIBE_DEADLINE_MS, () => fetchEvents(client, run));
+  const events = await reading.catch(() => undefined);
+  return events?.filter((event) => event.workflowExecutionSignaledEventAttributes).length;
 }
 
 function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never {

@@ -28,6 +28,9 @@ export const UPDATES = ['approve', 'decide'] as const;
 export type UpdateName = (typeof UPDATES)[number];
 export const UPDATES_FROM = 1_000_000;
 
+/** So many in one run are a flood: people are warned long before the server takes no more. */
+export const MANY_SIGNALS = 500;
+
 export const QUERIES = { status: 'status', report: 'report', invitation: 'invitation' } as const;
 
 /** What may be decided about a parked step, or about an interruption inside the outage. */

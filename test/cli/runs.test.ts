@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { clock } from '../../src/contracts/words';
+import { RunbookError } from '../../src/errors';
 import { addPin, formatPublicKey } from '../../src/keys';
 import { tooSlow } from '../support/by-hand';
 import { temporaryDirectory } from '../support/directory';
@@ -106,6 +107,22 @@ describe('without a worker', () => {
     expect(seen.out).toMatch(/ {2}warn {2}workers\n +observed: .*, version 0\.0\.1\n +needed: +this program is /);
     expect(seen.code).toBe(7);
   });
+
+  it('status says of a flooded run whose worker polls and does not answer that it may hear nobody, and what to do', async () => {
+    const client = await temporalClient();
+    const { namespace } = temporalServer();
+    const flooded = { workflowId: `deployment:flooded-${process.pid}`, taskQueue: uniqueTaskQueue('flooded') };
+    const run = await client.workflow.start('drSwitchover', { ...flooded, args: [{}] });
+    await Promise.all(Array.from({ length: 520 }, (_, index) => run.signal('decide', { name: `nobody ${index}` })));
+    // A worker takes the task, and never gets to its end.
+    const asked = { namespace, taskQueue: { name: flooded.taskQueue }, identity: '1@host/0.1.0' };
+    await client.withDeadline(Date.now() + 60_000, () => client.workflowService.pollWorkflowTaskQueue(asked));
+    const seen = await cli(['status', flooded.workflowId], { env });
+    await run.terminate();
+    expect([seen.code, seen.out]).toEqual([4, expect.stringContaining('520 signals came to this run.')]);
+    expect(seen.out).toMatch(/last polled .* ago\. It does not answer for this run: see its log\n\nCRITICAL: /);
+    expect(seen.out).not.toContain('Start one');
+  }, 60_000);
 
   it('status says of a run that is no runbook that it has none, not that a worker is missing', async () => {
     const workflowId = `Foreign:${process.pid}`;
@@ -244,7 +261,14 @@ describe('a switchover by the command line alone', () => {
     expect(plan.err.split('\n').filter((line) => line.length > 80)).toEqual([]);
     expect([plan.code, plan.err]).toEqual([0, expect.stringContaining('Demote east')]);
     expect(plan.err).toMatch(/^ {2}Requested by: olga, as the start of the run says, unverified$/m);
+    expect(plan.err).not.toContain('does not ask for gate');
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
+    // Who ends the command at its question has said nothing, also of a gate that is closed: which they are told.
+    const cancel = () => {
+      throw new RunbookError('REQUEST_CANCELLED', 'You ended the command at its question.');
+    };
+    const again = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], { env, answers: [cancel] });
+    expect([again.code, again.err]).toEqual([130, expect.stringContaining('does not ask for gate "plan" now')]);
     const go = `approve ${workflowId} --gate go --name henry --yes --plan-digest`;
     expect((await typed(`${go} another`, { env })).code).toBe(3);
     expect((await typed(`${go} ${planDigest}`, { env })).code).toBe(0);

@@ -173,5 +173,5 @@ export const BEGUN: RunStatus = {
 export const VIEW: RunView = {
   ...{ workflowId: BEGUN.workflowId, runId: 'r', runbook: 'drSwitchover', taskQueue: 'q', state: 'running' },
   ...{ asOfEvent: 42, startedAt: '2026-11-21T10:00:00Z', pendingActivities: [] },
-  ...{ closedAt: undefined, memo: undefined, pollers: undefined, status: undefined },
+  ...{ closedAt: undefined, memo: undefined, pollers: undefined, status: undefined, signals: undefined },
 };

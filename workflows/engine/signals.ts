@@ -1,7 +1,7 @@
 import { condition, defineSignal, defineUpdate, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
 import type { Finding } from '../../src/contracts/run-facts';
-import { SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
+import { MANY_SIGNALS, SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
 import { inParallel } from './failures';
 import { refusePlainShares, refuseShares } from './verdicts';
@@ -17,8 +17,6 @@ const LOOKED_AT = { perSignal: 200, perName: 40, namesRead: 1_000 };
 /** One more in so many ms: a run hears people again once nobody floods it any more. */
 const ONE_MORE_MS = 5 * 60_000;
 const MAX_UPDATE = 16 * 1024;
-/** The server takes 2,500 signals for a run (`deploy/dynamic-config.yaml`): people are warned at a fifth. */
-const MANY_SIGNALS = 500;
 
 const DESCRIPTIONS: Record<SignalName, string> = {
   share:
