@@ -28,6 +28,8 @@ export const EXIT = {
   warned: 7,
   /** The run did what it was asked for, and something critical is left to do. */
   critical: 8,
+  /** Ended by the person, with Ctrl-C. */
+  ended: 130,
 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
@@ -48,6 +50,7 @@ const EXIT_OF_ERROR: Readonly<Partial<Record<ErrorCode, ExitCode>>> = {
   UNKNOWN_CLUSTER: EXIT.notFound,
   NOT_FOUND: EXIT.notFound,
   REPORT_UNAVAILABLE: EXIT.pending,
+  REQUEST_CANCELLED: EXIT.ended,
 };
 
 /** The exit code that belongs to an error; a run that failed tells its code by the failure that it ended with. */

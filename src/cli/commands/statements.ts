@@ -60,7 +60,7 @@ function approveCommand(host: CommandHost): Command {
         next: 'Nothing was sent. Without --yes the command shows the plan, with its digest in the first line, and asks.',
       });
     await withSession(context, options, async (session) => {
-      const { run, plan, findings } = await planUnderApproval(session, workflowId);
+      const { run, plan, status } = await planUnderApproval(session, workflowId);
       const name = await personOf(context, options.name);
       if (planDigest !== undefined && planDigest !== plan.digest)
         throw new RunbookError('PRECONDITION_FAILED', 'The run has a different plan from the one that you name.', {
@@ -68,7 +68,11 @@ function approveCommand(host: CommandHost): Command {
           needed: planDigest,
           next: 'Nothing was sent. Read the current plan: without --plan-digest and --yes the command shows it, and asks.',
         });
-      for (const line of [...approvalLines(plan, gate), ...unsignedLines(findings)]) context.err(line);
+      for (const line of [...approvalLines(plan, gate), ...unsignedLines(status.findings)]) context.err(line);
+      if (!status.waiting.some((each) => each.for === 'approval' && each.gate === gate))
+        context.err(
+          `KNOW THIS: the run does not ask for gate "${gate}" now. What you say counts from now on, and is looked at once it asks.`,
+        );
       if (yes !== true)
         await confirmed(context, `Type "${verdict}" to ${verdict} gate "${gate}"`, {
           word: verdict,
@@ -85,7 +89,7 @@ function approveCommand(host: CommandHost): Command {
 /** The plan of the newest run; its digest is checked. */
 async function planUnderApproval(session: TemporalSession, workflowId: string) {
   const { runId, status } = await readAnsweredView(session, { workflowId });
-  const { planText, planDigest, findings } = status;
+  const { planText, planDigest } = status;
   if (planText === undefined || planDigest === undefined)
     throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no plan to approve yet.`, {
       next: nextCommandOf.status(workflowId),
@@ -98,7 +102,7 @@ async function planUnderApproval(session: TemporalSession, workflowId: string) {
         next: 'Approve nothing of this run: tell the operators that its plan was changed on the way.',
       },
     );
-  return { run: { workflowId, runId }, plan: { text: planText, digest: planDigest }, findings };
+  return { run: { workflowId, runId }, plan: { text: planText, digest: planDigest }, status };
 }
 
 interface DecideOptions extends StatementOptions {
