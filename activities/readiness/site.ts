@@ -99,7 +99,8 @@ export async function workerChecks({ execution, deployment }: ReadinessContext):
   return [
     // The worker goes on with the inventory that it read before.
     check('inventory', undefined, refusal === undefined, {
-      observed: refusal ?? `digest ${inventoryDigest(inventory, name)}`,
+      // The whole of it would be taken for a secret, and blacked out.
+      observed: refusal ?? `its digest begins with ${inventoryDigest(inventory, name).slice(0, 12)}`,
       needed: 'the file of the inventory is in force',
       next: 'Correct it, with the help of `runbook inventory check`; the workers read it again within seconds.',
       otherwise: 'warn',
@@ -220,10 +221,7 @@ export async function rehearsalChecks({ deployment, execution, now }: ReadinessC
   const { inventory, signingKey, records, signal } = execution;
   const facts = { people: inventory.people, workers: signingKey.kid };
   return readChecks(signal, { name: 'rehearsed', needed: 'the rehearsals in the record' }, async () => {
-    const last = await rehearsals.all(records, deployment.name);
-    return rosterOfRehearsal(deployment).map(({ name, standBy }) =>
-      judgeRehearsal(deployment, facts, name, last.get(name), standBy, now),
-    );
+    return judgeRehearsals(deployment, facts, await rehearsals.all(records, deployment.name), now);
   });
 }
 
@@ -234,9 +232,24 @@ interface RehearsalFacts {
   readonly workers: string;
 }
 
-/** Pure. */
-export function judgeRehearsal(
-  { name: deployment, ceremony: { tokenSource }, laboratory, readiness }: Deployment,
+/** Pure. One rehearsal is enough for all who need one. */
+export function judgeRehearsals(
+  deployment: Deployment,
+  facts: RehearsalFacts,
+  last: ReadonlyMap<string, RehearsalRecord>,
+  now: number,
+): Check[] {
+  const judged = rosterOfRehearsal(deployment).map(({ name, standBy }) => {
+    return { name, check: judgeRehearsal(deployment, facts, name, last.get(name), standBy, now) };
+  });
+  const holders = judged.flatMap(({ name, check: { verdict } }) => (verdict === 'ok' ? [] : [name]));
+  const input = JSON.stringify({ deployment: deployment.name, holders, reason: 'WHY' });
+  const next = `Rehearse: \`runbook start ceremonyRehearsal --input '${input}'\``;
+  return judged.map(({ check: each }) => (each.verdict === 'ok' ? each : { ...each, next }));
+}
+
+function judgeRehearsal(
+  { ceremony: { tokenSource }, laboratory, readiness }: Deployment,
   facts: RehearsalFacts,
   name: string,
   success: RehearsalRecord | undefined,
@@ -245,11 +258,8 @@ export function judgeRehearsal(
 ): Check {
   const who = standBy ? ' (stand-by)' : '';
   const needed = `a rehearsal at most ${Math.round(readiness.rehearsalAgeMs / DAY_MS)} days ago`;
-  const rehearsed = (good: boolean, observed: string) => {
-    const input = JSON.stringify({ deployment, holders: [name], reason: 'WHY' });
-    const next = `Rehearse: \`runbook start ceremonyRehearsal --input '${input}'\``;
-    return check(`rehearsed.${name}`, undefined, good, { observed, needed, next, otherwise: 'warn' });
-  };
+  const rehearsed = (good: boolean, observed: string) =>
+    check(`rehearsed.${name}`, undefined, good, { observed, needed, otherwise: 'warn' });
   if (tokenSource === 'batch' || tokenSource === 'provided')
     return rehearsed(true, `none needed${who}: the token source is ${tokenSource}`);
   const observed = `${success === undefined ? 'never' : inWords(success, now)}${who}`;

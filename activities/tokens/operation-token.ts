@@ -185,7 +185,7 @@ export async function deleteToken(
         mayBeDead ||= !error.outcomeKnown;
         if (error.outcomeKnown && !error.retryable) {
           if (accepted && REFUSALS.has(error.code))
-            return { cluster, state: 'deleted', text: 'deleted, and refused afterwards' };
+            return { cluster, state: 'deleted', text: 'the service refuses it now' };
           const mode = await modeOf(access, signal);
           if (mode !== undefined && mode !== 'secondary')
             return { cluster, state: 'kept', text: `${cluster} is ${mode} and refuses deletion (${error.code})` };

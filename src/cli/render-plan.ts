@@ -113,10 +113,12 @@ export function pointLines(points: readonly Point[]): string[] {
   });
 }
 
-/** What is the same of several clusters is said once. */
+/** What is the same of several clusters, people or sets is said once. */
 function together(points: readonly Point[]): Point[] {
   const same = new Map<string, Point>();
-  for (const { cluster, ...rest } of points) {
+  for (const each of points) {
+    const [id = each.id, name] = each.cluster === undefined ? each.id.split('.') : [];
+    const { cluster = name, ...rest } = { ...each, id };
     const key = JSON.stringify([rest.id, rest.verdict, rest.about, rest.observed, rest.needed, rest.next]);
     const clusters = [same.get(key)?.cluster, cluster].filter((each) => each !== undefined);
     same.set(key, { ...rest, ...(clusters.length > 0 && { cluster: clusters.join(', ') }) });

@@ -35,7 +35,7 @@ it('a token of a DR secondary is deleted, and the proof is that it is refused af
   const token = await bench.operationToken('west', USES);
   await note(token.value);
   expect(await dispose([token])).toEqual({
-    disposals: [{ cluster: 'west', state: 'deleted', text: 'deleted, and refused afterwards' }],
+    disposals: [{ cluster: 'west', state: 'deleted', text: 'the service refuses it now' }],
     findings: [],
   });
   expect(living()).toBe(0);
@@ -99,7 +99,7 @@ it('a refusal that passes, as of a node that restarts, is outlasted', async () =
   bench.service.faults.add({ endpoint: DELETE, action: { status: 400 } });
   expect((await dispose([token])).disposals[0]).toMatchObject({
     state: 'deleted',
-    text: 'deleted, and refused afterwards',
+    text: 'the service refuses it now',
   });
   expect(living()).toBe(0);
 });

@@ -235,6 +235,9 @@ describe('one deployment of two clusters', () => {
     expect(changes).toEqual(['east: POST /v1/kv/data/runbooks-marker-after']);
     const marker = result.points.find(({ id }) => id === 'marker-written-and-read-back');
     expect(marker?.observed).toBe('kv/data/runbooks-marker-after, version 2');
+    // To be compared with the plan's: nothing of it is blacked out.
+    const inventory = result.points.find(({ id }) => id === 'inventory');
+    expect(inventory?.observed).toMatch(/^its digest begins with [\w-]{12}$/);
   });
 
   it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, unread, next: todo = '', verdicts }) => {

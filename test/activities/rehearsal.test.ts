@@ -1,6 +1,6 @@
 /** Activities of a rehearsal: no call of the service, no foreign keys, records of successes, and what readiness makes of them. */
 import { randomUUID } from 'node:crypto';
-import { judgeRehearsal } from '../../activities/readiness/site';
+import { judgeRehearsals } from '../../activities/readiness/site';
 import { keepRehearsal, rehearsals } from '../../activities/ceremony/rehearsal';
 import type { RehearsalRecord } from '../../activities/ceremony/rehearsal';
 import { rosterOfRehearsal } from '../../activities/ceremony/ceremony';
@@ -140,8 +140,8 @@ describe('readiness', () => {
     ]),
   );
   const judge = (record: Partial<RehearsalRecord> | undefined, deployment: Deployment) => {
-    const success = record && recorded({ holder: ada, kid: key.kid, ...record });
-    return judgeRehearsal(deployment, { people, workers: 'w' }, ada, success, false, now);
+    const last = record ? [[ada, recorded({ holder: ada, kid: key.kid, ...record })] as const] : [];
+    return judgeRehearsals(deployment, { people, workers: 'w' }, new Map(last), now);
   };
   const { ceremony } = payments();
   const batch = payments({ ceremony: { ...ceremony, tokenSource: 'batch' } });
@@ -157,7 +157,18 @@ describe('readiness', () => {
     ['with an attestation that counts no more', { ...good, how: 'claimed' }, payments(), 'warn', 'signed'],
     ['well', good, payments(), 'ok', '10 days ago, signed, with runbook 1.0.0'],
   ])('%s', (_, record, deployment, verdict, observed) => {
-    expect(judge(record, deployment)).toMatchObject({ verdict, observed: expect.stringContaining(observed) as string });
+    expect(judge(record, deployment)[0]).toMatchObject({
+      ...{ verdict, observed: expect.stringContaining(observed) as string },
+    });
+  });
+
+  it('whoever needs a rehearsal is named in the one command that is enough for all', () => {
+    const { holders } = ceremony;
+    const all = judge(undefined, payments()).map(({ next }) => next);
+    expect(new Set(all)).toEqual(new Set([expect.stringContaining(JSON.stringify(holders))]));
+    const others = judge(good, payments()).map(({ next }) => next);
+    expect(others[0]).toBeUndefined();
+    expect(new Set(others.slice(1))).toEqual(new Set([expect.stringContaining(JSON.stringify(holders.slice(1)))]));
   });
 
   it('stand-by holders are asked too, and nobody who is not listed', () => {

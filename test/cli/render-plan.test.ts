@@ -72,6 +72,7 @@ const RESULT: ReadinessResult = {
   points: [
     point('fail', { about: 'switchover', next: 'Wait.' }),
     point('warn', { about: 'failover' }),
+    ...['ada', 'bert'].map((name) => point('warn', { id: `rehearsed.${name}`, cluster: undefined, next: 'Rehearse.' })),
     point('not-checkable', { id: 'certificate', observed: 'plain http' }),
     point('ok', { id: 'quorum' }),
     point('ok', { id: 'quorum', cluster: 'east' }),
@@ -101,6 +102,10 @@ describe('runbook readiness', () => {
       '  warn  lag (west), for a failover',
       '          observed: 7',
       '          needed:   5',
+      '  warn  rehearsed (ada, bert)',
+      '          observed: 7',
+      '          needed:   5',
+      '          next: Rehearse.',
       '  ?     certificate (west)',
       '          observed: plain http',
       '          needed:   5',
