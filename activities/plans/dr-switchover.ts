@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
@@ -7,6 +8,7 @@ import type { Deployment } from '../../src/inventory';
 import type { Listed, Named, PlannedOperation } from '../approvals/planning';
 import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { asWarning, check } from '../checks/check';
+import { credentialFacts, credentialMay } from '../checks/credentials';
 import {
   healthyTree,
   mayBeOneSet,
@@ -42,14 +44,15 @@ export async function assessDrSwitchover(
   const sides = findSides(input, observed);
   if ('verdict' in sides) return { ...base, preconditions: [sides] };
   const { from, to, drSecondaries, performanceSecondaries } = sides;
-  const [tokens, { quiesce, snapshot, checks }, changes, followers] = await Promise.all([
+  const [tokens, { quiesce, snapshot, checks }, changes, ...afterwards] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true, [...drSecondaries, from]),
     formerChecks(input, observed, sides),
     lastPrimaryChange(currentExecution(), deployment.name),
-    // Mostly they follow by themselves: what a re-pointing lacks is no reason to refuse.
+    successorMay(observed, sides),
     observed.rights(repointed('performance', 'switchover', from, performanceSecondaries)),
   ]);
-  const mayRepoint = followers.map((each) => asWarning(each));
+  // Service is back by then, and followers mostly follow by themselves: what is lacking is no reason to refuse.
+  const mayRepoint = afterwards.flat().map((each) => asWarning(each));
   const preconditions = [
     ...sideChecks(input, observed, sides),
     ...checks,
@@ -120,6 +123,18 @@ export async function formerChecks(
   const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
   const rights = { ...quiesce.rights, [DEMOTE]: ['update'], ...issuingRights('dr'), ...snapshot.rights };
   return { quiesce, snapshot, checks: [...quiesce.checks, ...(await markerRights(from.cluster, rights, true))] };
+}
+
+/**
+ * Whether the workers' credential for the new primary, where it is another one, lets the others follow: by the word of the
+ * old primary, which has the same tokens.
+ */
+async function successorMay({ access, signal }: Observed, { from, to }: Sides): Promise<Check[]> {
+  const [source, target] = [access(from.cluster), access(to.cluster)];
+  if (isDeepStrictEqual(source.entry.credential, target.entry.credential)) return [];
+  const rights = issuingRights('dr');
+  const facts = await credentialFacts(source, () => target.credential(), Object.keys(rights), signal);
+  return credentialMay(target.entry, facts, rights);
 }
 
 /** Who is primary is read, never configured. */

@@ -218,6 +218,23 @@ it('a DR secondary of another set is left to its own primary, and the approvers 
   expect(route?.findings).toMatchObject([{ code: 'may-not-follow', text: holding('"same DR set": another'), next }]);
 });
 
+it.each([
+  ['is not usable', 'no-such-token', 'credential works'],
+  ['may not let the old primary follow', 'powerless', 'credential may call sys/replication/dr/primary/secondary-token'],
+])('a credential of its own for the new primary that %s is told before the outage', async (_what, file, name) => {
+  const west = bench.inventory.deployments.get(DEPLOYMENT)?.clusters.get('west') ?? {};
+  const usual = { ...west };
+  const powerless = bench.cluster('east').createToken({ policies: ['default'] });
+  bench.canary('powerless', powerless);
+  await writeFile(join(bench.directory, 'powerless'), powerless);
+  Object.assign(west, { credential: { file: join(bench.directory, file) } });
+  const { preconditions, route } = await assess().finally(() => Object.assign(west, usual));
+  expect(preconditions).toContainEqual(expect.objectContaining({ name, cluster: 'west', verdict: 'warn' }));
+  expect(route?.findings).toContainEqual(
+    expect.objectContaining({ code: 'may-not-follow', text: holding(`west, "${name}"`) }),
+  );
+});
+
 it('nothing is planned for a cluster that is the primary already, and it is said so', async () => {
   for (const more of [{}, { from: 'east' }]) {
     const { preconditions, plan } = await assess({ to: 'east', ...more });
