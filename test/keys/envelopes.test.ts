@@ -264,6 +264,7 @@ describe('a share in plain text', () => {
     ['of 16 bytes', shareText(9, 16)],
     ['in a sentence', `here is my share: ${text}, thanks`],
     ['with what a chat puts into it unseen', { share: text.replace(/.{9}/g, '$&\u200b') }],
+    ['the same of 16 bytes', { share: shareText(9, 16).replace(/.{9}/g, '$&\u200b') }],
     ['in such pieces, from a word on', `share\u200b${text.replace(/.{9}/g, '$&\u200b')}`],
     ['as a member', { share: text }],
     ['deep inside', { a: [{ b: { c: text } }] }],
