@@ -56,11 +56,13 @@ export function gateFacts(
   inventory: Inventory,
   deployment: Deployment,
   gate: GateName,
+  requestedBy: string | undefined,
   needed = true,
 ): GatePolicyFacts {
-  const policy = deployment.gates[gate];
+  const { validForMs, approvals, excludeRequester } = deployment.gates[gate];
   const approvers = approversOf(inventory, deployment, gate).map((person) => person.name);
-  return { needed, validForMs: policy.validForMs, approvers, approvals: policy.approvals };
+  const others = approvers.filter((name) => !excludeRequester || name !== requestedBy);
+  return { needed, validForMs, approvers: others, approvals };
 }
 
 /** A cluster as it was read, or as it is known otherwise. */

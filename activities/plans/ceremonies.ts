@@ -93,7 +93,7 @@ async function planCeremony(
   const base = {
     observations: [observation],
     site: await siteFacts(context, deployment.name),
-    gates: { ceremony: gateFacts(inventory, deployment, 'ceremony', key !== undefined) },
+    gates: { ceremony: gateFacts(inventory, deployment, 'ceremony', input.requestedBy, key !== undefined) },
     preconditions: [
       ...(recipient ? [recipientUsable(cluster, recipient)] : []),
       ...takesPart({ ...observation, reachable: reachable && clusterId !== undefined }, { planned: false }),

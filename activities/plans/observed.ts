@@ -142,7 +142,7 @@ export async function observe(
       gates: Object.fromEntries(
         Object.entries(gates).map(([gate, needed]) => [
           gate,
-          gateFacts(inventory, deployment, gate as GateName, needed),
+          gateFacts(inventory, deployment, gate as GateName, input.requestedBy, needed),
         ]),
       ),
     }),

@@ -112,7 +112,9 @@ export async function assessOperationTokenDisposal({
   return {
     observations,
     site: await siteFacts(execution, deployment),
-    gates: forget ? { ceremony: gateFacts(inventory, clusters.deployment(deployment), 'ceremony') } : {},
+    gates: forget
+      ? { ceremony: gateFacts(inventory, clusters.deployment(deployment), 'ceremony', input.requestedBy) }
+      : {},
     preconditions: forget
       ? forget.map((number) => isOrphan(number, tokens))
       : about

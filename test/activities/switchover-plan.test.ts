@@ -235,6 +235,12 @@ it.each([
   );
 });
 
+it('who asked for the run is not named among those whose approval it waits for', async () => {
+  const approvers = async (requestedBy: string) => (await assess({ requestedBy })).gates.plan?.approvers;
+  expect(await approvers('olga')).toEqual(['grace', 'henry']);
+  expect(await approvers('grace')).toEqual(['henry', 'olga']);
+});
+
 it('nothing is planned for a cluster that is the primary already, and it is said so', async () => {
   for (const more of [{}, { from: 'east' }]) {
     const { preconditions, plan } = await assess({ to: 'east', ...more });

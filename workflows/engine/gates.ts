@@ -43,7 +43,9 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   const counted: Counted[] = [];
   const metWith = run.gatesMet.get(keyOf(gate, planDigest));
   const openedAt = Date.now();
-  let missing: readonly string[] = [`${policy.approvals} of ${policy.approvers.join(', ')}`];
+  let missing: readonly string[] = [
+    `${policy.approvals} of ${policy.approvers.join(', ') || 'nobody else than who asked'}`,
+  ];
   let approvedBy: readonly Attested[] = [];
   let rejectedBy: Attested | undefined;
   let satisfied = false;
