@@ -143,15 +143,22 @@ export async function usableRecipient(text: string): Promise<RecipientKey> {
   });
 }
 
-/** Recorded envelopes cannot be opened any more afterwards. */
+/**
+ * Recorded envelopes cannot be opened any more afterwards.
+ *
+ * @returns `destroyed`: no key of the ceremony is here any more, also where the sweeper, or an attempt before this one, came
+ * first. Those of another run, such as the one before a reset, stay until the sweeper finds that it has ended
+ */
 export async function destroyCeremonyKeys(input: {
   readonly ceremony: CeremonyHandle;
 }): Promise<{ readonly destroyed: boolean; readonly text: string }> {
   const { run, keyRecords } = currentExecution();
-  const mine = (await keyRecords.ofRun(run)).filter((record) => record.cid === input.ceremony.cid);
+  const { cid } = input.ceremony;
+  // Also those past their time, which no sweep came to yet.
+  const mine = (await keyRecords.ofRun(run, 0)).filter((record) => record.cid === cid);
   for (const record of mine) await keyRecords.destroy(record);
-  const destroyed = mine.length > 0;
-  return { destroyed, text: destroyed ? `keys of ${mine.length} epoch(s) destroyed` : 'the keys were gone already' };
+  if (await keyRecords.has(cid)) return { destroyed: false, text: 'keys that another run made stay for the sweeper' };
+  return { destroyed: true, text: mine.length > 0 ? `keys of ${mine.length} epoch(s) destroyed` : 'gone already' };
 }
 
 /** Everybody who has joined, stand-by holders last: one invitation of the epoch names them all. */

@@ -197,6 +197,11 @@ export class KeyRecords {
     return records.sort((a, b) => b.epoch - a.epoch);
   }
 
+  /** Whether there are keys of a ceremony, of whichever run and epoch. */
+  async has(cid: string): Promise<boolean> {
+    return (await this.#recordFiles()).some((name) => name.startsWith(`${cid}.`));
+  }
+
   /**
    * Notes the first burst: from now on the record lives for `useFor`. A later call changes nothing.
    *

@@ -128,7 +128,7 @@ describe('ceremonyRehearsal', () => {
       'bert missing',
       'cleo missing',
     ]);
-    expect(report.leftToDo.map((left) => left.split(' ')[0])).toEqual(['bert', 'cleo', 'The', 'CRITICAL:']);
+    expect(report.leftToDo.map((left) => left.split(' ')[0])).toEqual(['bert', 'cleo', 'CRITICAL:']);
     expect(report.receipts.map(({ code }) => code)).toEqual([
       ...['accepted', 'plain-text-share', 'other-kind', 'keys-gone'],
     ]);
