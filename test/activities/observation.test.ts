@@ -60,6 +60,36 @@ describe('a deployment is read', () => {
   });
 });
 
+it('with auto-unseal, and nodes that answer after 5 s, all is read in the time of two requests', async () => {
+  // Which node leads, which are slow, and what is told all the same.
+  const TABLE = {
+    standby: [0, [1], ['secondary', true]],
+    'asked-first': [1, [0], ['secondary', true]],
+    active: [0, [0], [undefined, true]],
+    whole: [0, [0, 1, 2], [undefined, undefined]],
+  } as const;
+  const names = Object.keys(TABLE);
+  const clusters = ['east', ...names].map((name) => ({ name, nodes: 3, seal: { type: 'awskms' } as const }));
+  const own = await ActivityBench.start({ topology: { clusters, dr: [{ primary: 'east', secondaries: names }] } });
+  try {
+    for (const [cluster, [leader, slow]] of Object.entries(TABLE)) {
+      if (leader !== 0) own.cluster(cluster).leaderChange(leader);
+      const answer = { endpoint: /./, action: { delayMs: 5_000 }, times: Infinity };
+      for (const node of slow) own.service.faults.add({ cluster, node, ...answer });
+    }
+    own.service.advanceClock(1_000);
+    const look = async () => {
+      const { observations } = await own.call('readDeployment', { deployment: DEPLOYMENT });
+      const told = observations.map(({ cluster, dr, seal }) => [cluster, [dr?.mode, seal?.recovery]]);
+      const expected = Object.entries(TABLE).map(([name, [, , each]]) => [name, each]);
+      expect(told).toEqual([['east', ['primary', true]], ...expected]);
+    };
+    expect(await tooSlow(7_500, look)).toEqual([]);
+  } finally {
+    await own.stop();
+  }
+});
+
 describe('what a status says', () => {
   const at = Date.parse('2026-01-01T00:00:10Z');
   it('keeps WAL indexes of 64 bits without loss', () => {

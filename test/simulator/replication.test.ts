@@ -59,6 +59,10 @@ it('a secondary that knows that it lacks writes is not promoted without force, i
   east.write('secret/x', { n: 1 });
   service.advanceClock(1_000);
   expect((await promote('west')).status).toBe(503);
+  service.partition('east', 'west');
+  service.advanceClock(1_000);
+  const known = (await call(east, 'GET', `${DR}/status`)).at('data', 'secondaries');
+  expect(known).toMatchObject([{ node_id: west.clusterId, connection_status: 'disconnected' }]);
   await east.kill();
   service.advanceClock(90_000);
   expect((await promote('west')).status).toBe(503);

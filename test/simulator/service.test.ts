@@ -110,6 +110,8 @@ it('a role change restarts the cluster: for a while 500, 503 or no answer, and s
     expect(await seen(20, () => health(1))).toEqual(['429 primary', '429 unknown']);
     own.advanceClock(60_000);
     expect(await health(1)).toBe('472 secondary');
+    changing.sealNode(1);
+    expect(await health(1)).toBe('503 unknown');
   } finally {
     await own.stop();
   }

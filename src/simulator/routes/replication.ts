@@ -210,10 +210,13 @@ function primaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role: P
     last_wal: cluster.storage.lastWal,
     [kind === 'dr' ? 'last_dr_wal' : 'last_performance_wal']: cluster.storage.lastWalOf(kind),
     ...treeFields(cluster, kind),
-    secondaries: cluster.connectedSecondaries(kind).map((secondary) => {
-      const its = secondary.effectiveRole(kind);
-      const id = its.mode === 'secondary' ? its.secondaryId : '';
-      return { node_id: id, ...peer(cluster, secondary, secondary.streams[kind]) };
+    // Also those that are connected no more.
+    secondaries: role.knownSecondaries.flatMap(({ id }) => {
+      const secondary = [...cluster.service.clusters.values()].find((each) => {
+        const its = each.effectiveRole(kind);
+        return its.mode === 'secondary' && its.secondaryId === id && each.streams[kind].source === cluster;
+      });
+      return secondary ? [{ node_id: id, ...peer(cluster, secondary, secondary.streams[kind]) }] : [];
     }),
   };
 }

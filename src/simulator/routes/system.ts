@@ -39,12 +39,12 @@ type Modes = Readonly<Record<ReplicationKind, string>>;
 
 const UNKNOWN: Modes = { dr: 'unknown', performance: 'unknown' };
 
-/** `sys/health`. A standby, and a node without active node, tells the modes late or as `unknown`. */
+/** `sys/health`. A standby tells the modes late or as `unknown`, a sealed node and one without active node always so. */
 function health(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   const now = cluster.service.now();
   const serving = cluster.leadership.serving(now);
   const active = serving === node;
-  const modes = serving === undefined ? UNKNOWN : reportedModes(cluster, active, now);
+  const modes = serving === undefined || node.sealed ? UNKNOWN : reportedModes(cluster, active, now);
   const unsealed = modes.dr === 'secondary' ? 472 : active ? 200 : 429;
   return {
     status: node.sealed ? 503 : unsealed,
