@@ -1,4 +1,4 @@
-import type { Health, ReplicationPeer, ReplicationStatus, ServiceClient } from '../src/vault';
+import type { GeneratedTokenKind, Health, ReplicationPeer, ReplicationStatus, ServiceClient } from '../src/vault';
 import type {
   ClusterObservation,
   NodeObservation,
@@ -9,7 +9,7 @@ import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError, orElse } from '../src/errors';
 import { redact } from '../src/keys';
 import type { ClusterAccess } from './clusters';
-import { ceremonyToken } from './ceremony/ceremony-access';
+import { ceremonyToken, endpointsOf } from './ceremony/ceremony-access';
 
 const NODE_TIMEOUT_MS = 3_000;
 /** `server_time_utc` has whole seconds and is read a moment before or after the status. */
@@ -76,13 +76,17 @@ export async function observeWithHealths(
     ? serverTime(await healthOf(client, activeNode, signal))
     : serverTime(health.find(({ node }) => node === activeNode));
   const dr = observeReplication(status.dr, serverNow);
+  const attempt =
+    dr.mode === 'secondary'
+      ? await readSlot(access, base.version, 'operation-token', signal).catch(orElse(signal, () => undefined))
+      : undefined;
   const observation: ClusterObservation = {
     ...base,
     reachable: true,
     activeNode,
     dr,
     performance: observeReplication(status.performance, serverNow),
-    ...(dr.mode === 'secondary' ? await observeAttempt(access, base.version, signal) : {}),
+    ...(attempt && { attempt }),
   };
   return { observation, healths };
 }
@@ -120,19 +124,17 @@ export async function observeSeal(
   return { type, recovery: recoverySeal, threshold, shares };
 }
 
-async function observeAttempt(
+/** The single slot of generation attempts, as it is now. */
+export async function readSlot(
   access: ClusterAccess,
   version: string | undefined,
+  kind: GeneratedTokenKind,
   signal: AbortSignal,
-): Promise<Pick<ClusterObservation, 'attempt'>> {
-  const read = async () => {
-    const token = await ceremonyToken(access, version, 'operation-token', signal);
-    const { generateOperationToken } = access.client.dr.secondary;
-    const attempt = await generateOperationToken.readAttempt({ token, signal, timeoutMs: NODE_TIMEOUT_MS });
-    const { started, pgpFingerprint: fingerprint, progress, required } = attempt;
-    return { attempt: { started, fingerprint, progress, required } };
-  };
-  return read().catch(orElse(signal, () => ({})));
+): Promise<NonNullable<ClusterObservation['attempt']>> {
+  const token = await ceremonyToken(access, version, kind, signal);
+  const attempt = await endpointsOf(access, kind).readAttempt({ token, signal, timeoutMs: NODE_TIMEOUT_MS });
+  const { started, pgpFingerprint: fingerprint, progress, required } = attempt;
+  return { started, fingerprint, progress, required };
 }
 
 /** What one node says of itself, with its clock: `server_time_utc`, exact to a second. */

@@ -139,6 +139,8 @@ function describe({ cluster, clusterId }: AllowedOperation['on']): string {
 }
 
 function readPlan({ deployment, authority }: Approved): RunbookPlan {
+  // Only an input that was made by hand has none.
+  if ((authority as Authority | undefined) === undefined) throw notApproved('no plan was given', NEEDED_PLAN);
   const { text, digest } = authority.plan;
   if (planDigest(text) !== digest)
     throw notApproved('the digest does not belong to the plan', 'the plan that was approved, byte for byte');

@@ -38,8 +38,8 @@ interface FilterChange extends OnCluster {
   readonly id: string;
   /** Whose filter it is; absent where the id is of no cluster of the inventory. */
   readonly secondary?: string | undefined;
-  /** A plan that allows it: absent only where the input was made by hand. */
-  readonly authority?: Authority;
+  /** A plan that allows it. */
+  readonly authority: Authority;
 }
 
 /** Writes a paths filter, as an approved plan allows for this secondary; with `none` it is deleted: the secondary gets everything. */
@@ -82,8 +82,6 @@ async function demandApproval(
   filter: FilterState,
 ): Promise<void> {
   const { clusters, signal } = currentExecution();
-  if (authority === undefined)
-    throw notApproved(`${describeFilter(before)} becomes ${describeFilter(filter)}, and nobody approved it`);
   const approved = { deployment, authority };
   if (secondary === undefined) {
     const on = { cluster, clusterId: await readClusterId(clusters.of(deployment, cluster), signal) };

@@ -149,24 +149,15 @@ export async function awaitPerformanceSecondaries(input: {
   const { execution, clusters, signal, limits, access } = onCluster({ deployment, cluster: primary });
   const { addresses } = await readSource(access, 'performance', signal);
   const following = secondaries.map(async (cluster) => {
-    const { read, ...told } = replicationOf(clusters.of(deployment, cluster), 'performance', signal);
-    let id: string | undefined;
-    const polling = {
-      ...told,
-      read: async () => {
-        const state = await read();
-        id = state.secondaryId ?? id;
-        return state;
-      },
-      until: (state: ReplicationObservation) =>
-        follows(state, addresses) && streamsAndLives(state, limits.heartbeatAgeMs),
+    const seen = await seenInTime(execution, {
+      ...replicationOf(clusters.of(deployment, cluster), 'performance', signal),
+      until: (state) => follows(state, addresses) && streamsAndLives(state, limits.heartbeatAgeMs),
       budgetMs: Math.min(FOLLOW_BUDGET_MS, limits.streamingMs),
       needed: `${cluster} follows ${primary}`,
-    };
-    const seen = await seenInTime(execution, polling);
+    });
     return 'late' in seen
-      ? { cluster, follows: false, observed: seen.late, id }
-      : { cluster, follows: true, observed: describeReplication(seen), id };
+      ? { cluster, follows: false, observed: seen.late }
+      : { cluster, follows: true, observed: describeReplication(seen) };
   });
   return { following: await Promise.all(following) };
 }

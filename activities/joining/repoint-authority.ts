@@ -1,7 +1,6 @@
 import type { Authority, FilterState } from '../../src/contracts/activities';
 import type { AllowedOperation } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError } from '../../src/errors';
 import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
@@ -84,15 +83,13 @@ export async function verifyJoining(
  * Verifies that an approved plan lets this secondary follow this primary. Where the plan names the filter of a performance
  * secondary, it allows that one only. What comes after a switchover, a promotion or a rejoin is never refused for the age of its approvals.
  *
- * @param authority - absent only where the input of the activity was made by hand
  * @throws RunbookError NOT_APPROVED
  */
 export async function verifyFollowing(
   deployment: string,
-  authority: Authority | undefined,
+  authority: Authority,
   { kind = 'performance', form, filter, addresses, begun = false, asMember, ...pair }: FollowingAs,
 ): Promise<void> {
-  if (!authority) throw refused(pair.on.cluster, pair.with.cluster, 'no plan was given');
   const alone = `${kind}.secondary.repoint-by-${form}` as const;
   const afterwards = AFTERWARDS.map((event) => `${kind}.secondary.repoint-after-${event}` as const);
   // The plan of a failover names no filter: it is what the primary keeps.
@@ -107,13 +104,4 @@ export async function verifyFollowing(
     }),
   );
   await verifyOneOf(ways);
-}
-
-function refused(secondary: string, primary: string, why: string): RunbookError {
-  return new RunbookError('NOT_APPROVED', `${secondary} is not pointed at ${primary}: ${why}.`, {
-    cluster: secondary,
-    observed: why,
-    needed: `an approved plan that lets ${secondary} follow ${primary}`,
-    next: 'Start secondaryRepointing; its gate asks for what is missing.',
-  });
 }

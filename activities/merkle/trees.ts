@@ -134,7 +134,6 @@ export async function probeMerkleTree(input: OnCluster & { readonly token: Opera
   const { execution, signal, limits, access } = onCluster(input);
   const { clusterId } = await awaitIdentity(access, ANSWER_BUDGET_MS);
   const drOperationToken = await openOperationToken(access, clusterId, token, 'dr.merkle-check');
-  const began = Date.now();
   const options = { signal, timeoutMs: Math.min(CHECK_TIMEOUT_MS, limits.reindexMs) };
   const judged = await awaitAnswer(execution, {
     read: async () => {
@@ -146,9 +145,7 @@ export async function probeMerkleTree(input: OnCluster & { readonly token: Opera
     needed: `the Merkle check of ${cluster}`,
     cluster,
   });
-  const checkedAt = Date.now();
-  // How long the service took.
-  return { cluster, clusterId, ...judged, checkedAt, tookMs: checkedAt - began };
+  return { cluster, clusterId, ...judged, checkedAt: Date.now() };
 }
 
 /** Starts the reindex; `already` where one is under way or was done since the plan. */

@@ -11,14 +11,14 @@ import { readRecipientKey } from '../../src/keys';
 import type { GeneratedTokenKind } from '../../src/vault';
 import { gateFacts, planDocument, siteFacts } from '../approvals/planning';
 import type { Named, Planning } from '../approvals/planning';
-import { breakGlassWarnings, ceremonyCallsAllowed, ceremonyToken, isIn } from '../ceremony/ceremony-access';
+import { breakGlassWarnings, ceremonyCallsAllowed, isIn } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
 import { hasRole, noDrSecondary, takesPart } from '../checks/replication';
 import { ceremonyEntryOf, enoughHolders, freeSlot } from '../checks/tokens';
 import type { CeremonyEntry } from '../checks/tokens';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { observeCluster } from '../observe';
+import { observeCluster, readSlot } from '../observe';
 import type { PlanInput } from './observed';
 
 /** Whether the holders can be asked for an operation token. One for a person is approved; one that is kept is, by the run that takes it. */
@@ -87,7 +87,9 @@ async function planCeremony(
   const { reachable, version, clusterId } = observation;
   const entry = reachable ? await ceremonyEntryOf(access, observation, signal, kind) : undefined;
   const slot =
-    kind === 'root-token' && reachable ? await readSlot(access, version, signal) : slotOf(observation, entry);
+    kind === 'root-token' && reachable
+      ? await readSlot(access, version, kind, signal).catch(orElse(signal, ({ code }) => code))
+      : slotOf(observation, entry);
   const attempt = typeof slot === 'string' ? undefined : slot;
   const theirs = 'A DR secondary has the tokens of its primary: generate the root token there.';
   const base = {
@@ -151,17 +153,6 @@ async function observe(access: ClusterAccess, signal: AbortSignal): Promise<Clus
     (activeNode) => ({ ...seen, error: undefined, reachable: true, activeNode }),
     orElse(signal, () => seen),
   );
-}
-
-/** The attempt slot, or the code with which reading it was refused. */
-async function readSlot(access: ClusterAccess, version: string | undefined, signal: AbortSignal) {
-  const read = async () => {
-    const token = await ceremonyToken(access, version, 'root-token', signal);
-    const attempt = await access.client.sys.generateRoot.readAttempt({ token, signal });
-    const { started, pgpFingerprint: fingerprint, progress, required } = attempt;
-    return { started, progress, required, fingerprint };
-  };
-  return read().catch(orElse(signal, ({ code }) => code));
 }
 
 function recipientUsable(cluster: string, recipient: RecipientKey | { readonly refused: string }): Check {

@@ -1,8 +1,8 @@
 /** Every change of a filter needs an approval of exactly that. The activities decide it themselves. */
-import type { Authority, FilterState, PathsFilterFacts } from '../../src/contracts/activities';
+import type { FilterState, PathsFilterFacts } from '../../src/contracts/activities';
 import { isWider } from '../../activities/filters/paths-filters';
 import { DEPLOYMENT, failing, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, Input } from '../support/activity-environment';
 
 const deny = (...paths: string[]) => ({ mode: 'deny' as const, paths });
 const KNOWN = 'eu-cluster';
@@ -96,12 +96,9 @@ describe('a secondary that the primary knows by another id than its cluster ID',
 
 describe('writing and deleting a filter', () => {
   const ofAsia = () => ({ deployment: DEPLOYMENT, cluster: 'east', id: idOf('asia') });
-  const write = (
-    filter: PathsFilterFacts,
-    more: { readonly secondary?: string; readonly authority?: Authority } = {},
-  ) => {
-    return { ...ofAsia(), filter, ...more };
-  };
+  /** Without an authority it was made by hand. */
+  const write = (filter: PathsFilterFacts, more: object = {}) =>
+    ({ ...ofAsia(), filter, ...more }) as Input<'writePathsFilter'>;
 
   it('what only narrows deletes what the secondary has, and needs an approval as well', async () => {
     const wanted = deny('kv/', 'secret/');
