@@ -16,6 +16,8 @@ import { EXIT } from './errors';
 import { inWords } from './text';
 
 const CONNECT_TIMEOUT_MS = 3_000;
+/** A history is as long as what people send makes it, 50 MiB at most. The client means the same, and misnames the setting. */
+const LONG_ANSWERS = { 'grpc.max_receive_message_length': 128 * 1024 * 1024 };
 /** gRPC's codes PERMISSION_DENIED and UNAUTHENTICATED. */
 const REFUSED: readonly unknown[] = [7, 16];
 
@@ -28,7 +30,10 @@ export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.Proces
   const { connectionOptions, namespace = 'default' } = connectionSettings(env, flags);
   const { address } = connectionOptions;
   try {
-    const connection = await Connection.connect({ ...connectionOptions, connectTimeout: CONNECT_TIMEOUT_MS });
+    const connection = await Connection.connect({
+      ...{ ...connectionOptions, connectTimeout: CONNECT_TIMEOUT_MS },
+      channelArgs: LONG_ANSWERS,
+    });
     // Other people's payloads are read here too: one that cannot be decoded must not end the command.
     const client = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
     return { client, namespace, address, close: () => connection.close() };

@@ -86,6 +86,7 @@ it.each([
   ['JSON that is not JSON', 'json/plain', `{"share": "${CANARY}"`],
   ['a protocol buffer message without its type', 'json/protobuf', `{"share": "${CANARY}"}`],
   ['an encrypted payload', 'binary/encrypted', CANARY],
+  ['JSON that is nested without end', 'json/plain', `${'['.repeat(200_000)}"${CANARY}"${']'.repeat(200_000)}`],
   ['an encoding that nobody knows', CANARY, CANARY],
 ])('%s becomes a marker without content', (_name, named, content) => {
   const value = payloadConverter.fromPayload({ metadata: { encoding: bytes(named) }, data: bytes(content) });

@@ -10,6 +10,9 @@ const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 /** What stands inside of payloads that cannot be read: it must not be repeated anywhere. */
 export const UNREADABLE_CONTENT = 'this-content-is-not-to-be-repeated';
 
+/** Whatever goes through them level by level runs out of stack; a few such signals are more than gRPC gives at once by default. */
+const LEVELS = 60_000;
+
 /** Payloads that no worker can read; the Web UI offers the first encoding. */
 export const UNREADABLE: Readonly<Record<string, Payload>> = {
   'json/protobuf': {
@@ -18,6 +21,10 @@ export const UNREADABLE: Readonly<Record<string, Payload>> = {
   },
   'binary/encrypted': { metadata: { encoding: bytes('binary/encrypted') }, data: bytes(UNREADABLE_CONTENT) },
   'json/plain': { metadata: { encoding: bytes('json/plain') }, data: bytes(`{not JSON: ${UNREADABLE_CONTENT}`) },
+  'json/plain, nested without end': {
+    metadata: { encoding: bytes('json/plain') },
+    data: bytes(`${'{"takeOverDocument":'.repeat(LEVELS)}"${UNREADABLE_CONTENT}"${'}'.repeat(LEVELS)}`),
+  },
 };
 
 /** Starts a workflow with a payload as it is. @returns the Workflow ID */

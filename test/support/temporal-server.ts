@@ -27,7 +27,11 @@ let native: Promise<NativeConnection> | undefined;
 
 /** The client connection of this test file, made at the first call and closed after the file's last test. */
 export function temporalConnection(): Promise<Connection> {
-  connection ??= Connection.connect({ address: temporalServer().address });
+  connection ??= Connection.connect({
+    address: temporalServer().address,
+    // Histories of any length.
+    channelArgs: { 'grpc.max_receive_message_length': -1 },
+  });
   return connection;
 }
 

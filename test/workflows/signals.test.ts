@@ -1,5 +1,6 @@
 import type { Receipt } from '../../src/contracts/run-facts';
 import type { Report } from '../../src/contracts/report';
+import { cli } from '../cli/support';
 import { approvalOf, controlOf, decisionOf } from '../support/people';
 import { historyText } from '../support/secret-search';
 import { signalWithPayload, UNREADABLE, UNREADABLE_CONTENT } from '../support/raw-payloads';
@@ -207,7 +208,11 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
         text: 'Signals that this run refused unread: 7 unknown.',
       }),
     );
-    const told = JSON.stringify([report, await run.status()]);
+    // Also by the command line, which reads the whole history: what people sent may be megabytes of it.
+    const { workflowId, runId } = report;
+    const printed = await cli(['report', workflowId, '--run-id', runId], { env: scenario.environment });
+    expect([printed.code, printed.err]).toEqual([0, '']);
+    const told = JSON.stringify([report, printed.out, await run.status()]);
     for (const canary of [SECRET_NAME, UNREADABLE_CONTENT]) expect(told).not.toContain(canary);
     const events = (await run.events()).filter((event) => !event.workflowExecutionSignaledEventAttributes);
     for (const canary of [SECRET_NAME, UNREADABLE_CONTENT]) {
