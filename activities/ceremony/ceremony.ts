@@ -64,7 +64,7 @@ export async function createCeremony(input: {
   const tokens = collects === 'tokens';
   const required = tokens ? 1 : await readThreshold(first, kind, signal);
   const { collectForMs, useForMs } = deployment.ceremony;
-  const created = await createInvitation(keyRecords, signingKey, run, {
+  const created = await createInvitation(keyRecords, signingKey, run, 'ceremony', {
     ...{ kind, targets, reason, runbook, inputDigest, epoch, cid, collects, collectForMs, useForMs },
     requestedBy: { name: input.requestedBy, how: 'claimed' },
     ...(tokens ? { holders: providersNow(deployment) } : invitedNow(deployment)),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { CeremonyHandle, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { duration } from '../../src/inventory/schema-values';
-import { createRehearsal as inviteToRehearsal, openRehearsalAnswer, readOwnInvitation } from '../../src/keys';
+import { createInvitation, openRehearsalAnswer, readOwnInvitation } from '../../src/keys';
 import type { RehearsalAnswer } from '../../src/keys';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import { currentExecution } from '../execution';
@@ -30,14 +30,13 @@ export async function assessRehearsal(input: {
   readonly holders?: readonly string[] | undefined;
 }) {
   const execution = currentExecution();
-  const { clusters, inventory, records } = execution;
+  const { clusters, records } = execution;
   const roster = rosterOfRehearsal(clusters.deployment(input.deployment), input.holders);
   const known = await rehearsals.all(records, input.deployment);
   const people = roster.map(({ name, standBy }) => {
-    const attestation = inventory.people.get(name)?.attestation ?? 'claimed';
     /** ISO time of the last success that this site knows of. */
     const before = known.get(name)?.at;
-    return { name, standBy, attestation, ...(before !== undefined && { before }) };
+    return { name, standBy, ...(before !== undefined && { before }) };
   });
   return { site: await siteFacts(execution, input.deployment), people };
 }
@@ -57,7 +56,7 @@ export async function createRehearsal(input: {
   const { run, clusters, keyRecords, signingKey } = currentExecution();
   const { deployment, reason, epoch, cid, inputDigest } = input;
   const holders = rosterOfRehearsal(clusters.deployment(deployment), input.holders);
-  const created = await inviteToRehearsal(keyRecords, signingKey, run, {
+  const created = await createInvitation(keyRecords, signingKey, run, 'rehearsal', {
     ...{ deployment, reason, epoch, cid, inputDigest, runbook: RUNBOOK },
     requestedBy: { name: input.requestedBy, how: 'claimed' },
     holders: holders.map(({ name }) => name),

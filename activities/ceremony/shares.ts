@@ -59,15 +59,14 @@ const NO_SENDER_TEXT = 'refused: the server recorded nobody as its sender: is au
 export function verdictOf(
   people: People,
   { arrival, eventId, principal, content }: ArrivedSignal,
-  { verdict: code, holder, seq, envelopeDigest }: EnvelopeReceipt,
+  { verdict: code, holder }: EnvelopeReceipt,
 ): EnvelopeVerdict {
   if (isUndecodable(content)) return { arrival, code: 'undecodable', text: 'the payload could not be read' };
   const how = people.get(holder ?? '')?.attestation ?? 'claimed';
   const isUnattested = code === 'wrong-signer' && principal === undefined && how === 'principal';
   return {
-    ...{ arrival, code, seq, text: isUnattested ? NO_SENDER_TEXT : ENVELOPE_VERDICTS[code] },
+    ...{ arrival, code, text: isUnattested ? NO_SENDER_TEXT : ENVELOPE_VERDICTS[code] },
     holder: holder === undefined ? undefined : { name: holder, how },
-    digest: envelopeDigest === '' ? undefined : envelopeDigest,
     ...(code === 'plain-text-share' ? { eventId } : {}),
   };
 }

@@ -79,8 +79,6 @@ export interface EnvelopeVerdict {
   readonly code: string;
   readonly text: string;
   readonly holder?: Attested;
-  readonly seq?: number;
-  readonly digest?: string;
   /** The signal's event, where that is to be purged: it holds a key share in plain text. */
   readonly eventId?: number;
 }

@@ -11,7 +11,7 @@ export { missingSealKeys, newSealKey, openValue, SealKeyring, sealValue, type Ru
 export { createCeremonyKeys, openToken } from './ceremony-keys';
 export { isEncryptedOnlyTo, readRecipientKey, type RecipientKey } from './ceremony-keys';
 export { isMemoryBacked, KeyRecords, type KeyRecord, type RecordName } from './key-records';
-export { createInvitation, createRehearsal, readOwnInvitation } from './invitation';
+export { createInvitation, readOwnInvitation } from './invitation';
 export type { CreatedInvitation, InvitationFacts } from './invitation';
 export { examineEnvelope, receiptOf } from './envelope';
 export { openProvidedToken, openRehearsalAnswer, openShares } from './opening';

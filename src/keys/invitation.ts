@@ -22,8 +22,9 @@ export type InvitationFacts = FactsOf<Invitation> & {
   readonly pgp?: string;
   readonly useForMs: number;
 };
-type RehearsalFacts = FactsOf<Rehearsal>;
-type CommonFacts = Pick<InvitationFacts, (keyof RehearsalFacts & keyof InvitationFacts) | 'pgp'>;
+export type RehearsalFacts = FactsOf<Rehearsal>;
+type CommonFacts = Pick<InvitationFacts, keyof RehearsalFacts & keyof InvitationFacts> &
+  Partial<Pick<InvitationFacts, 'useForMs' | 'threshold'>>;
 
 /** A signed invitation and where its keys are. */
 export interface CreatedInvitation<K extends InvitationKind = 'ceremony'> {
@@ -45,42 +46,19 @@ const REHEARSAL_GRACE_MS = 120_000;
  * @throws RunbookError `INVALID_INPUT` where fewer holders are invited than the service requires; `STATE_DIVERGED` where
  * the epoch exists and collects no more; `DOCUMENT_INVALID` where the invitation would be larger than 16 KiB.
  */
-export async function createInvitation(
-  records: KeyRecords,
-  signingKey: SigningKey,
-  run: RunContext,
-  facts: InvitationFacts,
-  now = Date.now(),
-): Promise<CreatedInvitation> {
-  return issue(records, signingKey, run, 'ceremony', facts, now);
-}
-
-/**
- * As {@link createInvitation}, for a rehearsal: the same run asks the same people for the same epoch once.
- *
- * @throws RunbookError `DOCUMENT_INVALID` where the invitation would be larger than 16 KiB; `STATE_DIVERGED` as above.
- */
-export async function createRehearsal(
-  records: KeyRecords,
-  signingKey: SigningKey,
-  run: RunContext,
-  facts: RehearsalFacts,
-  now = Date.now(),
-): Promise<CreatedInvitation<'rehearsal'>> {
-  return issue(records, signingKey, run, 'rehearsal', { ...facts, useForMs: REHEARSAL_GRACE_MS }, now);
-}
-
-async function issue<K extends InvitationKind>(
+export async function createInvitation<K extends InvitationKind>(
   records: KeyRecords,
   signingKey: SigningKey,
   run: RunContext,
   kind: K,
-  facts: CommonFacts & Pick<InvitationFacts, 'useForMs'> & Partial<Pick<InvitationFacts, 'threshold'>>,
-  now: number,
+  facts: { readonly ceremony: InvitationFacts; readonly rehearsal: RehearsalFacts }[K],
+  now = Date.now(),
 ): Promise<CreatedInvitation<K>> {
   const { keyHome } = records;
+  const { collectForMs, useForMs = REHEARSAL_GRACE_MS, ...said }: CommonFacts = facts;
+  const { cid, threshold = 0 } = said;
   const find = async (): Promise<CreatedInvitation<K> | undefined> => {
-    const record = (await records.ofRun(run, now)).find(({ cid, epoch }) => cid === facts.cid && epoch === facts.epoch);
+    const record = (await records.ofRun(run, now)).find((each) => each.cid === cid && each.epoch === said.epoch);
     if (record?.state !== 'collecting' || record.exp * 1000 <= now) return undefined;
     const { invitation, digest } = await readOwnInvitation(record, signingKey, kind);
     return { jws: record.invitation, digest, invitation, keyHome };
@@ -88,17 +66,16 @@ async function issue<K extends InvitationKind>(
   const existing = await find();
   if (existing) return existing;
   // Of one that stands it was true when it was made, whatever the inventory lists now.
-  demandEnoughHolders(facts);
+  if (new Set(said.holders).size < threshold) throw tooFewHolders(said.holders.length, threshold);
 
   await records.demandRoom(run, now);
   const keys = await createCeremonyKeys();
   const iat = Math.floor(now / 1000);
   const { ns, wid, rid } = run;
-  const { cid, collectForMs, useForMs, ...said } = facts;
   const { typ, members } = INVITATIONS[kind];
   // The schema is the one of this kind.
   const invitation = members.parse({
-    ...{ pgp: keys.pgpFingerprint, ...said, cid, ns, wid, rid, recipient: keys.recipient, erasure: records.erasure },
+    ...{ pgp: keys.pgpFingerprint, ...said, ns, wid, rid, recipient: keys.recipient, erasure: records.erasure },
     ...{ iat, exp: iat + Math.ceil(collectForMs / 1000), useFor: Math.ceil(useForMs / 1000) },
   }) as InvitationOf<K>;
   const jws = await signDocument(typ, invitation, signingKey);
@@ -121,13 +98,9 @@ async function issue<K extends InvitationKind>(
   return { jws, digest, invitation, keyHome };
 }
 
-function demandEnoughHolders({
-  holders,
-  threshold = 0,
-}: Pick<Parameters<typeof issue>[4], 'holders' | 'threshold'>): void {
-  if (new Set(holders).size >= threshold) return;
-  throw new RunbookError('INVALID_INPUT', 'Fewer holders are listed than the service requires key shares.', {
-    observed: `${holders.length} holders`,
+function tooFewHolders(listed: number, threshold: number): RunbookError {
+  return new RunbookError('INVALID_INPUT', 'Fewer holders are listed than the service requires key shares.', {
+    observed: `${listed} holders`,
     needed: `${threshold} key shares`,
     next: 'List more holders in the ceremony section of the inventory.',
   });

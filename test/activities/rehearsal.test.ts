@@ -58,7 +58,7 @@ describe('the activities', () => {
     expect(proofs).toMatchObject([{ name: 'ada', how: 'signed', tool: 'page 1.0.0' }]);
     await open(arrived);
     const { people } = await bench.call('assessRehearsal', { deployment: DEPLOYMENT, holders: ['ada'] });
-    expect(people).toEqual([{ name: 'ada', standBy: false, attestation: 'signed', before: proofs[0]?.at }]);
+    expect(people).toEqual([{ name: 'ada', standBy: false, before: proofs[0]?.at }]);
     // Not a single call, of whatever method, by any activity of a rehearsal so far.
     expect(bench.service.calls).toEqual([]);
   });

@@ -1,6 +1,6 @@
 import { programVersion } from '../../src/dev-server/locations';
 import {
-  createRehearsal,
+  createInvitation,
   examineEnvelope,
   newSigningKey,
   openProvidedToken,
@@ -278,7 +278,13 @@ describe('runbook share in a rehearsal', () => {
   let file: string;
   beforeAll(async () => {
     const facts = rehearsalFacts(['ada', 'bert']);
-    const { jws, invitation: rehearsal } = await createRehearsal(bench.records, bench.workersKey, run, facts);
+    const { jws, invitation: rehearsal } = await createInvitation(
+      bench.records,
+      bench.workersKey,
+      run,
+      'rehearsal',
+      facts,
+    );
     ({ cid } = rehearsal);
     file = await bench.file('rehearsal', `${jws}\n`);
   });

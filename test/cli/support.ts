@@ -137,6 +137,7 @@ export class HolderBench {
       this.records,
       key,
       RUN,
+      'ceremony',
       invitationFacts({ holders: ['ada', 'bert'], threshold: 2, ...changes }),
       now,
     );

@@ -2,7 +2,7 @@
 import { Secret } from '../../src/secret';
 import {
   createHolderKey,
-  createRehearsal,
+  createInvitation,
   formatPublicKey,
   newSigningKey,
   openRehearsalAnswer,
@@ -172,7 +172,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect((await page.textContent('body')) ?? '').not.toMatch(/[^\P{Cc}\s]|\p{Bidi_Control}/u);
     await page.click('#step-3 .again');
 
-    const rehearsal = await createRehearsal(stage.records, stage.workersKey, RUN, rehearsalFacts());
+    const rehearsal = await createInvitation(stage.records, stage.workersKey, RUN, 'rehearsal', rehearsalFacts());
     await check(page, rehearsal.jws, 'ben');
     await agree(page, 'payments');
     expect(await page.isVisible('#share')).toBe(false);

@@ -5,7 +5,7 @@ import { Secret } from '../../src/secret';
 import { createCeremonyKeys } from '../../src/keys/ceremony-keys';
 import type { CeremonyKeys } from '../../src/keys/ceremony-keys';
 import type { ArrivedEnvelope } from '../../src/keys/envelope';
-import type { createRehearsal, InvitationFacts } from '../../src/keys/invitation';
+import type { InvitationFacts, RehearsalFacts } from '../../src/keys/invitation';
 import type { KeyRecord } from '../../src/keys/key-records';
 import type { People, PersonFacts } from '../../src/keys/people';
 import type { RunContext } from '../../src/keys/sealing';
@@ -105,7 +105,7 @@ export function invitationFacts(changes: Partial<InvitationFacts> = {}): Invitat
   };
 }
 
-export function rehearsalFacts(holders: readonly string[] = ['ben', 'cyd']): Parameters<typeof createRehearsal>[3] {
+export function rehearsalFacts(holders: readonly string[] = ['ben', 'cyd']): RehearsalFacts {
   return {
     ...{ deployment: 'payments', requestedBy: { name: 'olga', how: 'claimed' }, reason: 'every quarter' },
     ...{ runbook: 'ceremonyRehearsal', inputDigest: `payments/${holders.join('+')}`, holders },

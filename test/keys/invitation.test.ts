@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
 import { verifyInvitation } from '../../src/documents/invitation';
-import { createInvitation, createRehearsal, readOwnInvitation } from '../../src/keys/invitation';
+import { createInvitation, readOwnInvitation } from '../../src/keys/invitation';
 import type { CreatedInvitation } from '../../src/keys/invitation';
 import { KeyRecords } from '../../src/keys/key-records';
 import { newSigningKey } from '../../src/keys/holder-keys';
@@ -21,7 +21,7 @@ let created: CreatedInvitation;
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'invitation-'));
   records = await KeyRecords.open({ directory, storage: 'disk' });
-  created = await createInvitation(records, key, RUN, facts, NOW);
+  created = await createInvitation(records, key, RUN, 'ceremony', facts, NOW);
 });
 afterAll(() => rm(directory, { recursive: true }));
 
@@ -59,31 +59,33 @@ describe('an invitation', () => {
   });
 
   it('is made once: a retry of the same run gets the same one, also of two attempts side by side', async () => {
-    expect(await createInvitation(records, key, RUN, facts, NOW + 1000)).toEqual(created);
+    expect(await createInvitation(records, key, RUN, 'ceremony', facts, NOW + 1000)).toEqual(created);
     const other = invitationFacts();
-    const attempts = [NOW, NOW + 1000].map((now) => createInvitation(records, key, RUN, other, now));
+    const attempts = [NOW, NOW + 1000].map((now) => createInvitation(records, key, RUN, 'ceremony', other, now));
     const [one, two] = await Promise.all(attempts);
     expect(one).toEqual(two);
     // Also where the inventory was corrected in between, or lists too few now: an epoch has one invitation.
     for (const holders of [[...facts.holders, 'eve'], ['ben']])
-      expect(await createInvitation(records, key, RUN, { ...facts, holders }, NOW + 1000)).toEqual(created);
+      expect(await createInvitation(records, key, RUN, 'ceremony', { ...facts, holders }, NOW + 1000)).toEqual(created);
   });
 
   it('is another one for another epoch and another run, and none where its shares were used already', async () => {
     const { cid } = created.invitation;
-    const nextEpoch = await createInvitation(records, key, RUN, invitationFacts({ epoch: 2, cid }), NOW);
+    const nextEpoch = await createInvitation(records, key, RUN, 'ceremony', invitationFacts({ epoch: 2, cid }), NOW);
     expect(nextEpoch.invitation).toMatchObject({ cid, epoch: 2 });
     expect(nextEpoch.invitation.recipient).not.toBe(created.invitation.recipient);
-    const otherRun = await createInvitation(records, key, { ...RUN, rid: 'other' }, facts, NOW);
+    const otherRun = await createInvitation(records, key, { ...RUN, rid: 'other' }, 'ceremony', facts, NOW);
     expect(otherRun.invitation.recipient).not.toBe(created.invitation.recipient);
     await records.markFirstBurst({ run: RUN, cid, epoch: 2 }, NOW);
-    const again = () => createInvitation(records, key, RUN, { ...facts, epoch: 2 }, NOW);
+    const again = () => createInvitation(records, key, RUN, 'ceremony', { ...facts, epoch: 2 }, NOW);
     expect((await failureOf(again)).code).toBe('STATE_DIVERGED');
   });
 
   it('is not made where fewer holders are listed than key shares are required', async () => {
     const facts = invitationFacts({ holders: ['ben', 'ben', 'cyd'] });
-    expect((await failureOf(() => createInvitation(records, key, RUN, facts, NOW))).code).toBe('INVALID_INPUT');
+    expect((await failureOf(() => createInvitation(records, key, RUN, 'ceremony', facts, NOW))).code).toBe(
+      'INVALID_INPUT',
+    );
   });
 
   it.each([
@@ -119,7 +121,7 @@ describe('an invitation to a rehearsal', () => {
   const checks = { pins, now: NOW, holder: 'cyd' };
   let rehearsal: CreatedInvitation<'rehearsal'>;
   beforeAll(async () => {
-    rehearsal = await createRehearsal(records, key, run, asked, NOW);
+    rehearsal = await createInvitation(records, key, run, 'rehearsal', asked, NOW);
   });
 
   it('names no target, no kind of token and no threshold, and the deployment in their place', async () => {
@@ -129,7 +131,7 @@ describe('an invitation to a rehearsal', () => {
   });
 
   it('is made once: a retry gives the same one', async () => {
-    expect((await createRehearsal(records, key, run, asked, NOW)).jws).toBe(rehearsal.jws);
+    expect((await createInvitation(records, key, run, 'rehearsal', asked, NOW)).jws).toBe(rehearsal.jws);
     const { cid } = rehearsal.invitation;
     expect((await readdir(directory)).filter((name) => name.startsWith(cid))).toHaveLength(1);
   });

@@ -26,7 +26,7 @@ type Opened = { readonly verdicts: readonly EnvelopeVerdict[] };
 const HOLDERS = ['ada', 'bert', 'cleo'];
 const GONE = ApplicationFailure.nonRetryable('no worker holds the keys', 'WORKER_UNREACHABLE');
 const accepted = (arrival: number, name: string): Opened => ({
-  verdicts: [{ arrival, code: 'accepted', text: 'accepted', holder: { name, how: 'signed' }, seq: 1 }],
+  verdicts: [{ arrival, code: 'accepted', text: 'accepted', holder: { name, how: 'signed' } }],
 });
 const REJECTED = { code: 'SHARES_REJECTED', message: 'They do not fit.', outcomeKnown: true } as const;
 const settled = () => new Promise((resolve) => setImmediate(resolve));
