@@ -189,7 +189,7 @@ export function judgeRoster(deployment: Deployment, threshold: number | undefine
     good: threshold === undefined || names.length >= threshold,
     observed: `${names.length} holders${aside}${absent}`,
     needed: `at least ${threshold ?? 'the threshold'}`,
-    next: 'List more holders in the inventory.',
+    next: 'Holders who have not joined: `runbook join LINE`. Else list more in the inventory.',
   };
 }
 

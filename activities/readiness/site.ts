@@ -211,7 +211,7 @@ function gateCheck(inventory: Inventory, deployment: Deployment, gate: GateName,
   return check(`gate.${gate}`, undefined, canBeMet() && mayAsk, {
     observed: `${names.length} may approve: ${names.join(', ') || 'nobody'}${reason}`,
     needed: `${policy.approvals} of ${policy.groups.join(' and ')}${policy.excludeRequester ? ', without the one who asks' : ''}`,
-    next: `Put more people into the groups of gate ${gate}, or change its policy.`,
+    next: `Those of its groups who have not joined: \`runbook join LINE\`. Else put more people into the groups of gate ${gate}, or change its policy.`,
     otherwise,
   });
 }

@@ -44,7 +44,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   const metWith = run.gatesMet.get(keyOf(gate, planDigest));
   const openedAt = Date.now();
   let missing: readonly string[] = [
-    `${policy.approvals} of ${policy.approvers.join(', ') || 'nobody else than who asked'}`,
+    `${policy.approvals} of ${policy.approvers.join(', ') || 'nobody: who may approve has not joined, or asked for this run'}`,
   ];
   let approvedBy: readonly Attested[] = [];
   let rejectedBy: Attested | undefined;
