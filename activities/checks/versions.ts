@@ -39,6 +39,11 @@ export function noneOlder(primary: ClusterObservation, secondary: ClusterObserva
   });
 }
 
+/** As {@link noneOlder}, of one that is to follow another primary than it did. */
+export function canFollow(primary: ClusterObservation, secondary: ClusterObservation): Check {
+  return { ...noneOlder(primary, secondary), name: 'other secondaries can follow' };
+}
+
 /** As {@link noneOlder}, and neither cluster is in the middle of an upgrade. */
 export function versionsInOrder(primary: ClusterObservation, secondary: ClusterObservation): Check {
   if ([primary, secondary].every((each) => versionsOf(each).length === 1)) return noneOlder(primary, secondary);

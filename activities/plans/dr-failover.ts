@@ -19,7 +19,7 @@ import { clientHooksOf } from '../checks/quiesce';
 import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
 import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
-import { noneOlder, supportedVersion, versionsAfterLoss } from '../checks/versions';
+import { canFollow, supportedVersion, versionsAfterLoss } from '../checks/versions';
 import { witnesses } from '../roles/other-side';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-samples';
 import type { LossBound } from '../evidence/wal-samples';
@@ -132,7 +132,7 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
 export function successorChecks(
   input: InputOf<'drFailover'>,
   { deployment, observations }: Observed,
-  { from, to, others, silent, strangers }: FailoverSides,
+  { from, to, others, silent, strangers, performanceSecondaries }: FailoverSides,
 ): Check[] {
   const { cluster } = to;
   const { members } = drSetOf(deployment, cluster);
@@ -153,9 +153,7 @@ export function successorChecks(
     ...healthyTree(to, 'dr'),
     versionsAfterLoss(from, to),
     asWarning(supportedVersion(to)),
-    ...others
-      .filter((each) => noneOlder(to, each).verdict === 'fail')
-      .map((each) => asWarning({ ...noneOlder(to, each), name: 'other secondaries can follow' })),
+    ...[...others, ...performanceSecondaries].map((each) => asWarning(canFollow(to, each))),
     ...strangers.map((each) => ofAnotherSet(to, each)),
     ...fenceHook(input, deployment),
     ...silent.map((each) =>

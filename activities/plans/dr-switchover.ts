@@ -23,7 +23,7 @@ import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { coolDown } from '../checks/runs';
 import { DEMOTE, PROMOTE, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
-import { compareVersions, versionsInOrder } from '../checks/versions';
+import { canFollow, compareVersions, noneOlder, versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
@@ -175,10 +175,14 @@ export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observ
 
 /** What is read of the clusters: both sides, and the others that have to follow. */
 export function sideChecks(input: InputOf<'drSwitchover'>, { deployment }: Observed, sides: Sides): Check[] {
-  const { from, to, others } = sides;
+  const { from, to, others, drSecondaries, performanceSecondaries } = sides;
   return [
     ...mayHandOver('dr', deployment.limits, { from, to, inSet: [from, to, ...others] }),
     versionsForSwitch(from, to, input.acknowledgeNewerSecondary),
+    // One that is older than its primary now is no worse off afterwards.
+    ...[...drSecondaries, ...performanceSecondaries].map((each) =>
+      noneOlder(from, each).verdict === 'ok' ? canFollow(to, each) : asWarning(canFollow(to, each)),
+    ),
     ...[from, to].flatMap((each) => healthyTree(each, 'dr')),
     ...otherChecks(sides),
   ];

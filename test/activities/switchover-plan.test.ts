@@ -44,7 +44,8 @@ afterEach(async () => {
     for (const { index } of cluster.nodes) cluster.unsealNode(index);
   }
   await writeFile(join(bench.directory, 'token'), workersToken(bench.cluster('east'), bench.inventory, DEPLOYMENT));
-  bench.service.advance();
+  // Each has an active node again.
+  bench.service.advanceClock(2_000);
 });
 
 const mayDo = (calls: readonly string[]) =>
@@ -92,10 +93,9 @@ const slot = (attempt: JsonObject): Arrange => {
   return () =>
     answers('west', `GET /v1/${ATTEMPT}`, { started: false, progress: 0, required: 3, complete: false, ...attempt });
 };
-const versions = (east: string, west: string): Arrange => {
+const versions = (east: string, west: string, north = VERSION): Arrange => {
   return () => {
-    bench.cluster('east').version = east;
-    bench.cluster('west').version = west;
+    for (const [name, version] of Object.entries({ east, west, north })) bench.cluster(name).version = version;
   };
 };
 /** The workers' credential is another token of the primary. */
@@ -143,6 +143,9 @@ const readsMarkers = credential([{ path: 'kv/data/*', capabilities: ['read'] }])
 const updatesPrimary = credential([{ path: 'sys/replication/dr/primary/*', capabilities: ['update'] }]);
 const unknownBatch: Arrange = () => void (process.env[BATCH] = `hvb.${randomUUID()}`);
 const MAY = 'credential may call';
+const CAN_FOLLOW = 'other secondaries can follow';
+const NEWER = '1.21.5+ent';
+const ACKNOWLEDGED = { acknowledgeNewerSecondary: true };
 const TAKEN = 'batch token taken by the secondary';
 const SILENT = 'UNREACHABLE|CONNECTION_LOST|NO_ACTIVE';
 
@@ -168,6 +171,8 @@ const NOT_OK: readonly Row[] = [
   ['versions in order', 'west', versions(VERSION, '1.21.5+ent'), 'fail', 'west 1.21.5'],
   ['versions in order', 'west', () => oneNodeTells({ version: '1.21.3+ent' }), 'fail', 'west .*1.21.3'],
   ['every node is unsealed', 'west', () => oneNodeTells({ initialized: false }), 'warn', 'unsealed'],
+  [CAN_FOLLOW, 'north', versions(VERSION, NEWER), 'fail', 'north 1.21.4', ACKNOWLEDGED],
+  [CAN_FOLLOW, 'north', versions(VERSION, VERSION, '1.21.3+ent'), 'warn', 'north 1.21.3'],
   ['no reindex under way', 'west', tells('west', { reindex_in_progress: true }), 'fail', 'in progress'],
   ['Merkle tree not corrupted', 'east', tells('east', { corrupted_merkle_tree: true }), 'fail', 'corrupted'],
   ['generation slot free', 'west', slot(theirs), 'fail', 'somebody else with key theirs, progress 1 of 3'],
@@ -272,7 +277,7 @@ const OK: readonly (readonly [string, Arrange, Input?, string?])[] = [
     // West has the last plan's write beside the marker.
     both(() => bench.service.advanceClock(1_000), tells('west', { last_remote_wal: 0 })),
   ],
-  ['a newer secondary, acknowledged', versions(VERSION, '1.21.5+ent'), { acknowledgeNewerSecondary: true }],
+  ['a newer secondary, acknowledged', versions(VERSION, NEWER, NEWER), ACKNOWLEDGED],
   ['a credential with the rights and no more', credential(ALL)],
 ];
 
