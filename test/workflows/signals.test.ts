@@ -63,12 +63,15 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
   it('signals of unknown names: receipts for fifty, a count for the rest, no name that could be a secret', async () => {
     await run.handle.signal('aprove', {});
     await run.handle.signal(SECRET_NAME, {});
-    await Promise.all(Array.from({ length: 55 }, () => run.handle.signal('approved', { anything: 1 })));
+    // Kept by the SDK for itself, which throws at it.
+    await run.handle.signal('__temporal_reserved', {});
+    await Promise.all(Array.from({ length: 54 }, () => run.handle.signal('approved', { anything: 1 })));
     expect(await run.receiptOf('unknown', 1)).toMatchObject({
       code: 'unknown-signal',
       text: expect.stringMatching(/aprove/) as string,
     });
-    expect((await run.receiptOf('unknown', 2)).text).toBe('no runbook knows the signal (not shown)');
+    for (const arrival of [2, 3])
+      expect((await run.receiptOf('unknown', arrival)).text).toBe('no runbook knows the signal (not shown)');
     await run.receiptOf('unknown', 50);
     expect((await run.status()).receipts.filter(({ signal }) => signal === 'unknown')).toHaveLength(50);
   });

@@ -6,7 +6,13 @@ import {
   isCancellation,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { ActivityInput, Next, WorkflowInterceptors, WorkflowOutboundCallsInterceptor } from '@temporalio/workflow';
+import type {
+  ActivityInput,
+  Next,
+  WorkflowInterceptors,
+  WorkflowInternalsInterceptor,
+  WorkflowOutboundCallsInterceptor,
+} from '@temporalio/workflow';
 import type { Finding, StepContext } from '../../src/contracts/run-facts';
 import type { ActivityRecord, Served, ShownFailure, StepPosition } from '../../src/report/run-record';
 import { fieldsOf, listOf, shownError } from '../../src/report/run-record';
@@ -52,8 +58,26 @@ class StepInterceptor implements WorkflowOutboundCallsInterceptor {
   }
 }
 
+/** What names begin with that the SDK keeps for itself. */
+const RESERVED = '__temporal_';
+
+/**
+ * The SDK throws at a signal of such a name before any handler gets it, which would fail every task of the run, for good.
+ * Under another name it is refused like any other that no runbook knows.
+ */
+const reservedNames: WorkflowInternalsInterceptor = {
+  activate: (input, next) => {
+    for (const { signalWorkflow: signal } of input.activation.jobs ?? [])
+      if (signal?.signalName?.startsWith(RESERVED)) signal.signalName = signal.signalName.replace('__', '');
+    next(input);
+  },
+};
+
 /** Found by the SDK under this name, in the modules that the bundle was told. */
-export const interceptors = (): WorkflowInterceptors => ({ outbound: [new StepInterceptor()] });
+export const interceptors = (): WorkflowInterceptors => ({
+  outbound: [new StepInterceptor()],
+  internals: [reservedNames],
+});
 
 type Changing = { -readonly [K in keyof ActivityRecord]: ActivityRecord[K] };
 
