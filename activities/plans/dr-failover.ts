@@ -189,9 +189,7 @@ function lossOf(
   // The last heartbeat is told with the loss alone: the signs tell how long ago it was when each was read.
   const last = heard === undefined ? 'at no time that is told' : `at ${new Date(heard).toISOString()}`;
   const told = `${why}; ${to.cluster} has last remote WAL ${to.dr?.lastRemoteWal ?? 'not told'}; a secondary heard ${from.cluster} last ${last}`;
-  return bound === undefined
-    ? { loss: 'unknown', why: `bound unknown: ${told}` }
-    : { loss: 'bounded', boundWalEntries: bound, why: told };
+  return bound === undefined ? { loss: 'unknown', why: told } : { loss: 'bounded', boundWalEntries: bound, why: told };
 }
 
 function lossText({ loss, boundWalEntries: bound, why }: FailoverLoss): string {

@@ -59,7 +59,7 @@ describe('an unplanned DR failover', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], loss: { loss: 'unknown' } });
-      expect(report.loss?.why).toContain('bound unknown');
+      expect(report.loss?.why).toContain('there are no WAL samples');
       expect(report.outage?.startedBecause).toContain('the last heartbeat of east');
       // One last heartbeat, wherever it is told.
       const heard = [...JSON.stringify(report).matchAll(/heard east last at (\d[\d:.T-]+Z)/g)].map(([, when]) => when);

@@ -37,13 +37,8 @@ const FIELD_OPTIONS = {
   to: ['--to <cluster>', 'the cluster that becomes primary'],
   cluster: ['--cluster <name>', 'the cluster that it is about'],
   reason: ['--reason <text>', 'why; shown to holders and approvers'],
-  ticket: ['--ticket <number>', 'a ticket or change number, for the report'],
   requestedBy: ['--requested-by <name>', 'who asks (default: RUNBOOKS_PERSON, or the user of this machine); a claim'],
-  tokenSource: ['--token-source <source>', 'auto, batch or ceremony'],
-  go: ['--go <mode>', 'required (default) or auto'],
-  onStuck: ['--on-stuck <choice>', 'promote-back (default) or park'],
-  acceptLoss: ['--accept-loss <loss>', 'none (default) or bounded'],
-  quiesce: ['--quiesce <means>', 'hook, quota or attested: how clients are kept still'],
+  tokenSource: ['--token-source <source>', 'auto, batch, ceremony or provided'],
   takeOver: ['--take-over', 'drFailover: the run that holds the lock becomes this failover'],
 } as const satisfies Readonly<Record<string, readonly [flags: string, description: string]>>;
 
