@@ -54,12 +54,6 @@ describe('key shares', () => {
   it.each([
     ['no envelope at all', () => ({ hello: 'world' }), 'malformed'],
     ['the envelope of another run', () => ofAnotherRun, 'wrong-ceremony'],
-    ['another round', () => run.envelope('ada', { epoch: 2 }), 'wrong-epoch'],
-    [
-      "somebody else's signature",
-      () => run.envelope('ada', { signingKey: scenario.person('bert').key }),
-      'wrong-signer',
-    ],
     ['a key share in plain text', () => ({ holder: 'emil', share: PLAIN }), 'plain-text-share'],
   ])('refused with a reason, and nothing lost: %s', async (_what, make, code) => {
     await run.waitsFor('shares');
