@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { CeremonyHandle, EnvelopeVerdict, OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
-import { withoutUnseen } from '../../src/contracts/plain-shares';
 import type { EnvelopeVerdictCode } from '../../src/contracts/receipts';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { Secret } from '../../src/secret';
@@ -23,7 +22,6 @@ const REFUSALS = 3;
 const ANSWER_BUDGET_MS = 30_000;
 /** The check answers when it is through, which takes long on a large store. */
 const LONGEST_CHECK_MS = 3_600_000;
-const PLAIN_TOKEN = /(?<![A-Za-z0-9+/_-])(?:hv[sbr]|[sbr])\.[A-Za-z0-9_-]{16,}/;
 
 type Taken = EnvelopeVerdict & { readonly cluster?: string; readonly token?: Sealed<'operation-token'> };
 
@@ -105,12 +103,6 @@ async function takeOne(
   const { receipt, provided } = await openProvidedToken(record, signal, people);
   const { envelopeDigest } = receipt;
   const verdict = (code: EnvelopeVerdictCode) => verdictOf(people, signal, { ...receipt, verdict: code });
-  if (receipt.verdict === 'plain-text-share') {
-    const { content = '', eventId } = signal;
-    const text = typeof content === 'string' ? content : JSON.stringify(content);
-    const isToken = PLAIN_TOKEN.test(withoutUnseen(text.slice(0, 64 * 1024)));
-    return { ...verdict(isToken ? 'plain-text-token' : 'plain-text-share'), eventId };
-  }
   if (provided === undefined) return verdict(receipt.verdict);
   const { cluster, token } = provided;
   const target = targets.find((each) => each.cluster === cluster);

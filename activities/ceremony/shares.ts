@@ -1,6 +1,7 @@
 /* What signals brought to a ceremony, read where it arrived and opened where the keys are: verdicts, and the shares to give. */
 import type { CeremonyHandle, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { UNFIT_SHARES } from '../../src/contracts/ceremony';
+import { someText, textHoldsKeyShare, withoutUnseen } from '../../src/contracts/plain-shares';
 import type { EnvelopeReceipt } from '../../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import { isUndecodable } from '../../src/contracts/signals';
@@ -28,7 +29,7 @@ export async function checkUnaskedShares(input: {
     const { arrival } = signal;
     const examined = await examineEnvelope(signal, NO_CEREMONY, people);
     const noticed = 'refused' in examined ? verdictOf(people, signal, examined.refused) : undefined;
-    const isTold = noticed?.code === 'plain-text-share' || noticed?.code === 'undecodable';
+    const isTold = noticed?.eventId !== undefined || noticed?.code === 'undecodable';
     verdicts.push(isTold ? noticed : { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT });
   }
   return { verdicts };
@@ -59,16 +60,27 @@ const NO_SENDER_TEXT = 'refused: the server recorded nobody as its sender: is au
 export function verdictOf(
   people: People,
   { arrival, eventId, principal, content }: ArrivedSignal,
-  { verdict: code, holder }: EnvelopeReceipt,
+  { verdict, holder }: EnvelopeReceipt,
 ): EnvelopeVerdict {
   if (isUndecodable(content)) return { arrival, code: 'undecodable', text: 'the payload could not be read' };
+  const isPlain = verdict === 'plain-text-share';
+  const code = isPlain && holdsTokenAlone(content) ? 'plain-text-token' : verdict;
   const how = people.get(holder ?? '')?.attestation ?? 'claimed';
   const isUnattested = code === 'wrong-signer' && principal === undefined && how === 'principal';
   return {
     ...{ arrival, code, text: isUnattested ? NO_SENDER_TEXT : ENVELOPE_VERDICTS[code] },
     holder: holder === undefined ? undefined : { name: holder, how },
-    ...(code === 'plain-text-share' ? { eventId } : {}),
+    ...(isPlain && { eventId }),
   };
+}
+
+const TOKENS = /(?<![A-Za-z0-9+/_-])(?:hv[sbr]|[sbr])\.[A-Za-z0-9_-]{16,}/g;
+
+/** What is in plain text may be a token of the service, and no key share: people end it instead of rekeying. */
+function holdsTokenAlone(content: unknown): boolean {
+  const shown = (text: string) => withoutUnseen(text.slice(0, 64 * 1024));
+  const isShare = (text: string) => textHoldsKeyShare(shown(text).replace(TOKENS, ' '));
+  return someText(content, (text) => shown(text).search(TOKENS) !== -1) && !someText(content, isShare);
 }
 
 /** What these signals brought, opened where the keys are. @param given - as {@link openShares} has it */

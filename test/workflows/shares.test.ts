@@ -8,6 +8,7 @@ import type { Scenario, TestRun } from '../support/scenario';
 
 /** As long as a key share, and nobody's. */
 const PLAIN = 'c0ffee'.repeat(11);
+const TOKEN = `hvs.${'Ab3'.repeat(8)}`;
 const PLAIN_EARLY = 'decade'.repeat(11);
 
 describe('key shares', () => {
@@ -55,6 +56,8 @@ describe('key shares', () => {
     ['no envelope at all', () => ({ hello: 'world' }), 'malformed'],
     ['the envelope of another run', () => ofAnotherRun, 'wrong-ceremony'],
     ['a key share in plain text', () => ({ holder: 'emil', share: PLAIN }), 'plain-text-share'],
+    ['a token in plain text', () => ({ token: TOKEN }), 'plain-text-token'],
+    ['both', () => ({ holder: 'emil', share: PLAIN, token: TOKEN }), 'plain-text-share'],
   ])('refused with a reason, and nothing lost: %s', async (_what, make, code) => {
     await run.waitsFor('shares');
     expect(await send(await make())).toMatchObject({ verdict: 'refused', code });

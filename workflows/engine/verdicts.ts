@@ -59,29 +59,37 @@ export async function giveReceipts<K extends { readonly verdicts: readonly Verdi
 /** Findings of their own; of a flood the rest is only counted, in receipts. */
 const FINDINGS = 20;
 
-/** What to do about a key share in the database of Temporal, in the order that counts. */
+/** What to do about a secret in the database of Temporal, in the order that counts. */
 const AFTER_PLAIN_SHARE =
   'In this order: finish this run; rekey the cluster, so that the share is worth nothing; then delete this run, its resets, exports and backups.';
+const PLAIN_SECRETS = {
+  'plain-text-share': { what: 'A key share', all: 'key shares', next: AFTER_PLAIN_SHARE },
+  'plain-text-token': {
+    ...{ what: 'A token', all: 'tokens' },
+    next: 'In this order: end that token now (an operation token with operation-token/delete on its cluster, any other by revoking it); finish this run; then delete this run, its resets, exports and backups.',
+  },
+} as const;
+type PlainSecret = keyof typeof PLAIN_SECRETS;
 
 /** Where something stands that must not be readable: namespace, workflow, run and event. The start input is event 1. */
-export function whereItStands(what: string, eventId: number | undefined): string {
+function whereItStands(what: string, eventId: number | undefined): string {
   const { namespace, workflowId, runId } = workflowInfo();
   const event = eventId === undefined ? what : `event ${eventId} (${what})`;
   return `${event} of workflow ${workflowId}, run ${runId}, namespace ${namespace}`;
 }
 
 /** The critical finding, told at once also outside of the run. */
-function notePlainShare(state: RunState, what: string, eventId: number | undefined): void {
-  const code = 'plain-text-share';
+function notePlainSecret(state: RunState, code: PlainSecret, where: string, eventId: number | undefined): void {
+  const { what, all, next } = PLAIN_SECRETS[code];
   const before = state.findings.filter((each) => each.code === code).length;
   if (before > FINDINGS) return;
   if (before === FINDINGS) {
-    const text = 'Further signals seem to hold key shares in plain text: their receipts name them.';
+    const text = `Further signals seem to hold ${all} in plain text: their receipts name them.`;
     state.finding({ severity: 'critical', code, text, next: 'Find out who sends them, and stop it.' });
     return;
   }
-  const text = `A key share seems to stand in plain text in ${whereItStands(what, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`;
-  state.alarm({ severity: 'critical', code, text, next: AFTER_PLAIN_SHARE });
+  const text = `${what} seems to stand in plain text in ${whereItStands(where, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`;
+  state.alarm({ severity: 'critical', code, text, next });
 }
 
 /**
@@ -113,18 +121,19 @@ export async function refusePlainShares(state: RunState, items: readonly InboxIt
     state.receipt({ signal, arrival, verdict: 'refused', code: 'plain-text-share', text });
     const event = found?.events.find((each) => each.signal === signal && each.arrival === arrival);
     const name = signal === 'unknown' ? 'signal of an unknown name' : `signal ${signal}`;
-    notePlainShare(state, `${name}, number ${arrival}`, event?.eventId);
+    notePlainSecret(state, 'plain-text-share', `${name}, number ${arrival}`, event?.eventId);
   }
 }
 
-/** Gives each envelope its receipt. A key share in plain text is also a finding: it stays in the database of Temporal. */
+/** Gives each envelope its receipt. A secret in plain text is also a finding: it stays in the database of Temporal. */
 export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerdict[], gives?: 'token'): void {
   for (const { arrival, code, text, holder, eventId } of verdicts) {
     const verdict = code === 'accepted' ? 'accepted' : 'refused';
     const { workflowId } = workflowInfo();
     const next = nextOfShare(code, { workflowId, holder: holder?.name, how: holder?.how, gives });
     state.receipt({ signal: 'share', arrival, verdict, code, text: withNext(text, next), from: holder });
-    if (code === 'plain-text-share') notePlainShare(state, `signal share, number ${arrival}`, eventId);
+    if (code === 'plain-text-share' || code === 'plain-text-token')
+      notePlainSecret(state, code, `signal share, number ${arrival}`, eventId);
   }
 }
 

@@ -5,7 +5,6 @@ import type { Attested } from '../../src/contracts/run-facts';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { attestedName } from '../../src/contracts/words';
 import type { StepCalls } from '../engine/activity-calls';
-import { whereItStands } from '../engine/verdicts';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { CeremonyRequest, Parked } from './collection';
@@ -134,25 +133,11 @@ export class ProvidedTokens extends PeoplesTokens {
   protected override async check(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {
     const { deployment } = this;
     const { verdicts } = await call.takeProvidedTokens({ deployment, ceremony, arrived });
-    for (const { code, arrival, eventId } of verdicts)
-      if (code === 'plain-text-token') this.#notePlainToken(`signal share, number ${arrival}`, eventId);
     const take = () => {
       for (const { cluster, token, holder } of verdicts)
         if (cluster !== undefined && token !== undefined && this.#taken.get(cluster)?.token !== token)
           this.#taken.set(cluster, { token, by: holder, at: Date.now() });
     };
     return { verdicts, take };
-  }
-
-  #notePlainToken(what: string, eventId: number | undefined): void {
-    const { state } = this.run;
-    const finding = {
-      severity: 'critical',
-      code: 'plain-text-token',
-      text: `A token seems to stand in plain text in ${whereItStands(what, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`,
-      next: 'In this order: end that token now (an operation token with operation-token/delete on its cluster, any other by revoking it); finish this run; then delete this run, its resets, exports and backups.',
-    } as const;
-    state.finding(finding);
-    state.notifications.alarm(finding);
   }
 }
