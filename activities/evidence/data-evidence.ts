@@ -4,7 +4,7 @@ import type { LossEvidence, OfKind, OnCluster } from '../../src/contracts/activi
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import type { KeyPlace } from '../../src/vault';
 import { COMPARE_STEP } from '../../src/contracts/names';
 import type { RecordedActivity } from '../../src/report/run-history';
@@ -47,14 +47,15 @@ async function recordByMarker(
   place: KeyPlace,
 ): Promise<Pick<KnownRecord, 'head' | 'alarms'>> {
   const { records, log, signal } = currentExecution();
-  try {
+  const compared = async () => {
     const before = await access.client.keyValue.read(place, { token: await access.credential(), signal });
-    return await records.read(deployment, [parsed(before?.['record'])]);
-  } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    log.warn({ deployment, code: error.code }, 'the record is not compared with what the marker tells of it');
+    return records.read(deployment, [parsed(before?.['record'])]);
+  };
+  const untold = orElse(signal, ({ code }) => {
+    log.warn({ deployment, code }, 'the record is not compared with what the marker tells of it');
     return { head: undefined, alarms: [] };
-  }
+  });
+  return compared().catch(untold);
 }
 
 function parsed(text: unknown): unknown {
@@ -157,7 +158,9 @@ export async function compareAfterDemotion(
   let observed = 'nothing was read in time';
   while (!inTime.aborted) {
     execution.throwIfCancelled();
-    const [before, after] = await Promise.all([former, next].map((each) => statusIfTold(each, kind, signal, inTime)));
+    const untold = orElse(execution.signal, () => undefined);
+    const read = [former, next].map((each) => readStatus(each, kind, signal).catch(untold));
+    const [before, after] = await Promise.all(read);
     reached = after?.lastRemoteWal ?? reached;
     const evidence = equalRoots(oldPrimary, before?.merkleRoot, newPrimary, after?.merkleRoot);
     if (evidence) return evidence;
@@ -183,21 +186,6 @@ export async function compareAfterDemotion(
 const ONE_LOOK_MS = 500;
 const LOOK_PAUSE_MS = 100;
 
-/** What a cluster says of its role; undefined where it was not read, or not `inTime`. */
-async function statusIfTold(
-  access: ClusterAccess,
-  kind: ReplicationKind,
-  signal: AbortSignal,
-  inTime?: AbortSignal,
-): Promise<ReplicationObservation | undefined> {
-  try {
-    return await readStatus(access, kind, signal);
-  } catch (error) {
-    if (!isRunbookError(error) || (error.code === 'REQUEST_CANCELLED' && inTime?.aborted !== true)) throw error;
-    return undefined;
-  }
-}
-
 interface Evidence {
   readonly deployment: string;
   readonly kind: ReplicationKind;
@@ -222,7 +210,8 @@ export async function demandNoLoss(
 ): Promise<void> {
   if (roots.former !== undefined && roots.former === roots.next) return;
   const [from, to] = [oldPrimary.entry.name, newPrimary.entry.name];
-  const seen = await Promise.all([oldPrimary, newPrimary].map((each) => statusIfTold(each, kind, signal)));
+  const untold = orElse(signal, () => undefined);
+  const seen = await Promise.all([oldPrimary, newPrimary].map((each) => readStatus(each, kind, signal).catch(untold)));
   const [former, next] = seen.map((each) => each?.merkleRoot);
   if (former !== undefined && former === next) return;
   const { activities } = readHistory(await historyOf(temporal, run));

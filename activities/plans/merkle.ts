@@ -121,7 +121,7 @@ function reindexWarnings(
     'A reindex that was started cannot be cancelled; a node that is killed or loses leadership may lose it.',
     diff && 'diff: slower, every key is compared, to find out what is wrong.',
     force
-      ? 'force: the whole tree is made anew from what the storage of this cluster holds, and it is done although the check may find the tree sound.'
+      ? 'force: the whole tree is rebuilt from what the storage of this cluster holds, and it is done although the check may find the tree sound.'
       : 'Nothing is reindexed where the Merkle check finds the tree sound.',
     skipFlush &&
       `skip_flush: a shorter lock, but no node of ${cluster} may be killed until the flush is done afterwards, which nothing tells; a kill before loses the result. A clean shutdown flushes.`,

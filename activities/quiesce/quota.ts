@@ -1,7 +1,7 @@
 import type { Authority, ChangeResult, OfKind, OnCluster, QuotasBefore } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import { deploymentWorkflowId, quotaName } from '../../src/contracts/names';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { verifyBeginning } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
@@ -163,10 +163,10 @@ export async function takingRequests(primary: ClusterAccess, signal: AbortSignal
   const others = clusters.all(deployment).filter(({ entry }) => entry.drSet !== drSet);
   const secondaries = await Promise.all(
     others.map(async (each) => {
-      const { mode } = await readStatus(each, 'performance', signal).catch((error: unknown): never => {
-        if (!isRunbookError(error) || signal.aborted) throw error;
+      const untold = orElse(signal, (error): never => {
         throw silent(each.entry.name, error);
       });
+      const { mode } = await readStatus(each, 'performance', signal).catch(untold);
       return mode === 'secondary' ? [each] : [];
     }),
   );
