@@ -40,17 +40,9 @@ export async function observeWithHealths(
   const asked = Promise.all(entry.addresses.map((address) => observeNode(client, address, signal)));
   const leadsAlone = async (address: string) =>
     (await asked).every(({ health: told }) => told && leads(told.health) === (told.address === address));
-  const askSeal = async (): Promise<ClusterObservation['seal']> => {
-    const [first] = entry.addresses;
-    const told = await observeSeal(access, signal, first);
-    if (told !== undefined) return told;
-    // Of those that answer only: where a whole site is silent, clients wait for each look at it.
-    const other = (await asked).flatMap(({ health }) => health ?? []).find(({ address }) => address !== first);
-    return other && observeSeal(access, signal, other.address);
-  };
   const [nodes, seal, active] = await Promise.all([
     asked,
-    askSeal(),
+    observeSeal(access, signal),
     client
       .atActiveNode(read, { ...options, evidence: { of: 'every node', leads: leadsAlone } })
       .catch((error: unknown) => {
@@ -110,14 +102,10 @@ async function observeNode(
   }
 }
 
-/** The seal of a cluster, as this node tells it, or any of them, sealed or not; undefined where none does. */
-export async function observeSeal(
-  { client }: ClusterAccess,
-  signal: AbortSignal,
-  node?: string,
-): Promise<ClusterObservation['seal']> {
+/** The seal of a cluster, as any node of it tells it, sealed or not; undefined where none does. */
+export async function observeSeal({ client }: ClusterAccess, signal: AbortSignal): Promise<ClusterObservation['seal']> {
   const seal = await client.sys
-    .sealStatus({ signal, timeoutMs: NODE_TIMEOUT_MS, ...(node !== undefined && { node }) })
+    .sealStatus({ signal, timeoutMs: NODE_TIMEOUT_MS })
     .catch(orElse(signal, () => undefined));
   if (seal === undefined) return undefined;
   const { type, recoverySeal = false, threshold, shares } = seal;

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { RunbookError, isRunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
 import type { Secret } from '../secret';
@@ -23,6 +24,8 @@ const ACTIVE_NODE_KEPT_MS = 5_000;
 const AGREEMENT_MS = 1_000;
 /** Once a node says that it is active, how long the others may take to contradict: one dead node must not slow all. */
 const CONTRADICTION_WINDOW_MS = 500;
+/** What each node says for itself is asked of the next one too where one is silent for so long: a whole site may be. */
+const SILENCE_MS = 500;
 /** A token that just took the place of another is not replaced again for a change of roles. */
 const REPLACEMENT_MS = 60_000;
 
@@ -152,17 +155,16 @@ export class NodeCaller {
   private async send(request: RequestDescription, options: CallOptions): Promise<ServiceAnswer> {
     const bound = { ...options, timeoutMs: options.timeoutMs ?? REQUEST_TIMEOUT_MS };
     if (options.node !== undefined) return this.transport.exchange(this.pinned(options.node), request, bound);
-    const failures: NodeFailure[] = [];
-    let ofOneNode: ServiceAnswer | undefined;
     const left = [...(await this.order(request, options))];
+    if (request.anyNode === true) return this.sendToAny(left, request, bound);
+    const failures: NodeFailure[] = [];
     for (let node = left.shift(); node !== undefined; node = left.shift()) {
       const isNamed = failures.some(({ error }) => redirectsTo(error, node));
       try {
         const answer = await this.transport.exchange(node, request, bound);
         // Another one may be a standby that passes a read on.
         if (isNamed) this.keep(node);
-        if (request.nodeStatuses?.has(answer.status) !== true) return answer;
-        ofOneNode ??= answer;
+        return answer;
       } catch (error) {
         if (!(error instanceof RunbookError)) throw error;
         const isStandby = failures.length > 0 && !isNamed;
@@ -176,8 +178,51 @@ export class NodeCaller {
         if (request.changesRoles === true) this.agreedUntil = 0;
       }
     }
-    if (ofOneNode !== undefined) return ofOneNode;
     throw reasonOf(this.cluster, failures);
+  }
+
+  /**
+   * A read that each node answers for itself: the first answer, unless it is of that node alone. Silent nodes are not waited
+   * for one after the other.
+   */
+  private async sendToAny(
+    nodes: readonly NodeAddress[],
+    request: RequestDescription,
+    options: CallOptions & { readonly timeoutMs: number },
+  ): Promise<ServiceAnswer> {
+    const over = new AbortController();
+    const signal = options.signal === undefined ? over.signal : AbortSignal.any([options.signal, over.signal]);
+    const failures: NodeFailure[] = [];
+    const seen: { ofOneNode?: ServiceAnswer; fatal?: Error } = {};
+    const ask = async (node: NodeAddress): Promise<ServiceAnswer> => {
+      try {
+        const answer = await this.transport.exchange(node, request, { ...options, signal });
+        if (request.nodeStatuses?.has(answer.status) !== true) return answer;
+        seen.ofOneNode ??= answer;
+      } catch (error) {
+        if (error instanceof RunbookError && mayTryNextNode(request, error, true)) {
+          this.forgetActiveNode();
+          failures.push({ node, error });
+        } else seen.fatal ??= error as Error;
+      }
+      throw new Error(`nothing of the cluster from ${node.address}`);
+    };
+    const asked: Promise<ServiceAnswer>[] = [];
+    try {
+      for (const node of nodes) {
+        const one = ask(node);
+        asked.push(one);
+        const pause = delay(SILENCE_MS, undefined, { signal });
+        const told = await Promise.race([Promise.any(asked), one, pause]).catch(() => undefined);
+        if (told !== undefined) return told;
+      }
+      return await Promise.any(asked);
+    } catch {
+      if (seen.fatal === undefined && seen.ofOneNode !== undefined) return seen.ofOneNode;
+      throw seen.fatal ?? reasonOf(this.cluster, failures);
+    } finally {
+      over.abort();
+    }
   }
 
   private pinned(address: string): NodeAddress {

@@ -1,5 +1,6 @@
 /** A call reaches the right node, and what changes something is never sent twice. */
 import { Secret } from '../../src/secret';
+import { tooSlow } from '../support/by-hand';
 import { ScriptedCluster, failureOf } from './support/scripted-cluster';
 import { deadAddress } from './support/scripted-server';
 import type { ScriptedServer } from './support/scripted-server';
@@ -55,6 +56,21 @@ describe('the choice of the node', () => {
     expect(await bothClient().sys.health({ node: first.address })).toMatchObject({ sealed: true });
     second.on('GET sys/health', sealed);
     expect(await bothClient().sys.health()).toMatchObject({ sealed: true, status: 503 });
+  });
+
+  it('waits for no silent node alone where each speaks for itself', async () => {
+    const third = await cluster.node();
+    const client = cluster.client([first.address, second.address, third.address]);
+    const health = { json: { initialized: true, sealed: false, cluster_id: 'c', version: '1.21.4' } };
+    for (const node of [first, second]) node.on('GET sys/health', { action: 'hang' });
+    third.on('GET sys/health', health);
+    const asked = () => client.sys.health({ timeoutMs: 1_500 });
+    expect(await tooSlow(1_400, async () => expect(await asked()).toMatchObject({ clusterId: 'c' }))).toEqual([]);
+    third.on('GET sys/health', { action: 'hang' });
+    const silent = { code: 'REQUEST_TIMEOUT', retryable: true, outcomeKnown: true };
+    expect(await tooSlow(3_500, async () => expect(await failureOf(asked())).toMatchObject(silent))).toEqual([]);
+    const cancelled = client.sys.health({ signal: AbortSignal.timeout(50) });
+    expect(await failureOf(cancelled)).toMatchObject({ code: 'REQUEST_CANCELLED' });
   });
 
   it('reads the node that led last while all are asked who leads, and takes its word only where they name it', async () => {
