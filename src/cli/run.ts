@@ -88,6 +88,8 @@ export async function readRunView(session: TemporalSession, run: RunReference, {
   const pollers = await readPollers(session, taskQueue);
   const withinMs = isPolled(pollers) && !repeatedly ? BUSY_QUERY_DEADLINE_MS : QUERY_DEADLINE_MS;
   const status = await queryStatus(client, { workflowId, runId }, withinMs);
+  // The run itself writes it in this shape.
+  const noted = memo !== undefined && 'phase' in memo ? (memo as unknown as RunMemo) : undefined;
   const unheard = status === undefined && description.status.name === 'RUNNING' && !repeatedly;
   return {
     ...{ workflowId, runId, taskQueue, pollers },
@@ -98,15 +100,15 @@ export async function readRunView(session: TemporalSession, run: RunReference, {
       unheard && description.historyLength > MANY_SIGNALS
         ? await countSignals(client, { workflowId, runId })
         : undefined,
-    runbook: description.type,
+    /** What it is now: a failover may have taken it over. */
+    runbook: status?.runbook ?? noted?.runbook ?? description.type,
     /** Temporal's status in lower case: running, completed, failed, terminated, ... */
     state: description.status.name.toLowerCase(),
     startedAt: description.startTime.toISOString(),
     closedAt: description.closeTime?.toISOString(),
     /** Events of the history when it was described. */
     asOfEvent: description.historyLength,
-    // The run itself writes it in this shape.
-    memo: memo !== undefined && 'phase' in memo ? (memo as unknown as RunMemo) : undefined,
+    memo: noted,
     /** Activities that are under way or wait for their next try. */
     pendingActivities: (description.raw.pendingActivities ?? []).map(pendingActivity),
   };

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { RunbookName } from '../../src/contracts/names';
+import { cli } from '../cli/support';
 import { approveLongAgo } from '../support/aged-approvals';
 import { at, CHANGING, hold, parksInTime, refusePromotion, underWay } from '../support/faults';
 import { bringBack, expectServesAlone, expectTakenOver, FAILOVER_LIMITS, takeOverBy } from '../support/failover';
@@ -51,6 +52,13 @@ describe('a failover that takes the lock over', () => {
       await takeOver(scenario, run);
       await run.waitsFor('approval', ({ gate }) => gate === 'promote');
       expect((await run.status()).waiting.map((each) => each.for)).toEqual(['approval']);
+      const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
+      const shown = async (...words: string[]) =>
+        (await cli(words, { env: { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } })).out.split('\n');
+      const isFailover = new RegExp(`^${run.handle.workflowId} +drFailover +running`);
+      expect((await shown('status', run.handle.workflowId))[0]).toMatch(isFailover);
+      // The list of the server comes a moment later.
+      while (!(await shown('list', '--open', '--limit', '200')).some((line) => isFailover.test(line)));
 
       // The signal itself: a failover is a failover already.
       await run.handle.signal('takeOver', { deployment: scenario.name, reason: 'once more' });
@@ -59,6 +67,8 @@ describe('a failover that takes the lock over', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], takenOver: { by: { name: 'grace' } } });
+      // What a failover may lose is told, and judged, as that of a failover.
+      expect(report.runbook).toBe('drFailover');
       expect(report.receipts.filter(given)).toHaveLength(3);
       expect(invitations(report)).toBe(1);
       await expectServesAlone(scenario, 'west');

@@ -243,11 +243,11 @@ export class RunState {
 
   /** All that the run knows of itself. */
   record(): RunRecord {
-    const { namespace, workflowId, runId, workflowType, startTime, historyLength } = workflowInfo();
+    const { namespace, workflowId, runId, startTime, historyLength } = workflowInfo();
     const { requestedBy: name } = this.input as { readonly requestedBy?: string };
     const claimed: Attested | undefined = name === undefined ? undefined : { name, how: 'claimed' };
     return {
-      ...{ namespace, workflowId, runId, runbook: workflowType, deployment: this.deployment },
+      ...{ namespace, workflowId, runId, runbook: this.runbook, deployment: this.deployment },
       input: { ...this.input },
       requestedBy: this.site.startedBy ?? claimed,
       objectives: this.site.objectives,

@@ -24,7 +24,7 @@ function listCommand({ context }: CommandHost): Command {
         if (found.length >= options.limit) break;
         const text = (value: unknown) => (typeof value === 'string' ? value : undefined);
         found.push({
-          ...{ workflowId, runId, runbook: type },
+          ...{ workflowId, runId, runbook: RUNBOOK_NAMES.find((name) => name === memo?.['runbook']) ?? type },
           ...{ state: status.name.toLowerCase(), startedAt: startTime.toISOString() },
           // What a run that has ended waited for last says nothing.
           ...(status.name === 'RUNNING' && {
