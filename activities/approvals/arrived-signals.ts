@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
 import type { Principal } from '../../src/contracts/run-facts';
 import { changeWindow } from '../../src/contracts/runbook-inputs';
-import { SIGNALS, UPDATES_FROM } from '../../src/contracts/signals';
+import { SIGNALS, UPDATES_FROM, withinBounds } from '../../src/contracts/signals';
 import type { SignalName } from '../../src/contracts/signals';
 import { RunbookError } from '../../src/errors';
 import { firstValue, timestampMs } from '../../src/report/run-history';
@@ -135,10 +135,11 @@ export async function startOf(
 
 function arrivedSignal([arrival, event]: Numbered): ArrivedSignal {
   const update = updateInput(event);
+  const sent = update?.args ?? event.workflowExecutionSignaledEventAttributes?.input;
   return {
     arrival,
     eventId: Number(event.eventId ?? 0),
-    content: firstValue(update?.args ?? event.workflowExecutionSignaledEventAttributes?.input),
+    content: firstValue({ payloads: withinBounds(sent?.payloads ?? []) }),
     at: timestampMs(event.eventTime) ?? Date.now(),
     // The event of an update is written for the worker that accepted it.
     principal: update ? undefined : principalOf(event),

@@ -15,8 +15,8 @@ class TolerantPayloadConverter implements PayloadConverter {
 
   fromPayload<T>(payload: Payload): T {
     try {
-      const value = defaultPayloadConverter.fromPayload<T>(payload);
-      return isDeeper(value, MOST_LEVELS) ? (UNDECODABLE as T) : value;
+      if (payload.data && levelsOf(payload.data) > MOST_LEVELS) return UNDECODABLE as T;
+      return defaultPayloadConverter.fromPayload<T>(payload);
     } catch {
       return UNDECODABLE as T;
     }
@@ -26,9 +26,25 @@ class TolerantPayloadConverter implements PayloadConverter {
 /** Nothing of ours comes near it. */
 const MOST_LEVELS = 100;
 
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return false;
-  return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
+const [QUOTE, ESCAPE] = ['"', '\\'].map((each) => each.charCodeAt(0));
+const OPENING = 0x5b;
+const CLOSING = 0x5d;
+/** What a curly bracket is more than a square one. */
+const CURLY = 0x20;
+
+/** How deep JSON is nested; told from its bytes, because going through many small values takes long. */
+function levelsOf(json: Uint8Array): number {
+  let [level, deepest] = [0, 0];
+  let [inText, escaped] = [false, false];
+  for (let index = 0; index < json.length; index += 1) {
+    const byte = json[index];
+    if (escaped) escaped = false;
+    else if (byte === QUOTE) inText = !inText;
+    else if (inText) escaped = byte === ESCAPE;
+    else if (byte === OPENING || byte === OPENING + CURLY) deepest = Math.max(deepest, (level += 1));
+    else if (byte === CLOSING || byte === CLOSING + CURLY) level -= 1;
+  }
+  return deepest;
 }
 
 export const payloadConverter = new TolerantPayloadConverter();

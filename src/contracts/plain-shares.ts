@@ -5,7 +5,7 @@
 
 /** How far into what arrived a share is looked for. */
 const MAX_DEPTH = 8;
-const MAX_STRINGS = 500;
+const MAX_VALUES = 500;
 const MAX_TEXT = 64 * 1024;
 
 /** Bytes of a share as clusters make them: the key and one byte. Nothing else that people paste has these lengths. */
@@ -51,16 +51,15 @@ export function withoutUnseen(text: string): string {
  * @param holds - is told the member that a text stands in, also in a list
  */
 export function someText(value: unknown, holds: (text: string, member?: string) => boolean): boolean {
-  let strings = 0;
+  let values = 0;
   const search = (part: unknown, depth: number, member?: string): boolean => {
-    if (depth > MAX_DEPTH || strings > MAX_STRINGS) return false;
-    if (typeof part === 'string') {
-      strings += 1;
-      return holds(part, member);
-    }
+    values += 1;
+    if (depth > MAX_DEPTH || values > MAX_VALUES) return false;
+    if (typeof part === 'string') return holds(part, member);
     if (typeof part !== 'object' || part === null) return false;
     if (Array.isArray(part)) return part.some((each) => search(each, depth + 1, member));
-    return Object.entries(part).some(([key, each]) => holds(key) || search(each, depth + 1, key));
+    const members = Object.entries(part).slice(0, MAX_VALUES - values);
+    return members.some(([key, each]) => holds(key) || search(each, depth + 1, key));
   };
   return search(value, 0);
 }
@@ -166,6 +165,7 @@ function looksRandom(text: string): boolean {
 }
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+const SIX_BITS = new Map([...ALPHABET].map((character, value) => [character, value]));
 
 /** Base64url to text, one character for each byte: a share is ASCII. Workflows have no decoder of the platform. */
 export function decoded(base64url: string): string {
@@ -173,7 +173,7 @@ export function decoded(base64url: string): string {
   let held = 0;
   let text = '';
   for (const character of base64url) {
-    held = (held << 6) | ALPHABET.indexOf(character);
+    held = (held << 6) | (SIX_BITS.get(character) ?? -1);
     bits += 6;
     if (bits < 8) continue;
     bits -= 8;

@@ -8,6 +8,18 @@ export function isUndecodable(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'undecodable' in value && value.undecodable === true;
 }
 
+/** Of what people send: a document of ours has 16 KiB at most. */
+const MOST_BYTES = 20 * 1024;
+
+/**
+ * The payloads of a signal or an update as they may be decoded: of what is longer an empty one, which becomes the marker.
+ * Megabytes of small values would take seconds, at each replay of the run.
+ */
+export function withinBounds<P extends { readonly data?: Uint8Array | null }>(payloads: readonly P[]): P[] {
+  const bytes = payloads.reduce((sum, { data }) => sum + (data?.length ?? 0), 0);
+  return bytes > MOST_BYTES ? [{} as P] : [...payloads];
+}
+
 /** Names of the signals that every runbook accepts. */
 export const SIGNALS = {
   share: 'share',
@@ -50,9 +62,9 @@ export type DecisionAction = (typeof DECISION_ACTIONS)[number];
  * Everything else is returned as it is.
  */
 export function unwrapDocument(input: unknown): unknown {
-  if (typeof input !== 'object' || input === null) return input;
-  const [[key, value] = [], ...rest] = Object.entries(input);
-  return key === 'document' && typeof value === 'string' && rest.length === 0 ? value : input;
+  if (typeof input !== 'object' || input === null || !('document' in input)) return input;
+  const { document } = input;
+  return typeof document === 'string' && Object.keys(input).length === 1 ? document : input;
 }
 
 /** The name that a document, or the plain members in its place, says to be of: nobody has looked whether that is true. */

@@ -58,6 +58,8 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
         const receipt = await run.receiptOf(signal, next(signal));
         expect(receipt).toMatchObject({ verdict: 'refused', code: 'undecodable', text });
       }
+    // Longer than any document of ours.
+    expect(await send('pause', { padding: 'x'.repeat(20 * 1024) })).toMatchObject({ code: 'undecodable' });
   });
 
   it('signals of unknown names: receipts for fifty, a count for the rest, no name that could be a secret', async () => {

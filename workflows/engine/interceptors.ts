@@ -14,6 +14,7 @@ import type {
   WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
 import type { Finding, StepContext } from '../../src/contracts/run-facts';
+import { withinBounds } from '../../src/contracts/signals';
 import type { ActivityRecord, Served, ShownFailure, StepPosition } from '../../src/report/run-record';
 import { fieldsOf, listOf, shownError } from '../../src/report/run-record';
 import { failureFacts } from './failures';
@@ -62,13 +63,15 @@ class StepInterceptor implements WorkflowOutboundCallsInterceptor {
 const RESERVED = '__temporal_';
 
 /**
- * The SDK throws at a signal of such a name before any handler gets it, which would fail every task of the run, for good.
- * Under another name it is refused like any other that no runbook knows.
+ * What people send, before the SDK decodes it. It throws at a signal of such a name before any handler gets it, which would
+ * fail every task of the run, for good: under another name it is refused like any other that no runbook knows.
  */
-const reservedNames: WorkflowInternalsInterceptor = {
+const arrivals: WorkflowInternalsInterceptor = {
   activate: (input, next) => {
-    for (const { signalWorkflow: signal } of input.activation.jobs ?? [])
+    for (const { signalWorkflow: signal, doUpdate: update } of input.activation.jobs ?? []) {
       if (signal?.signalName?.startsWith(RESERVED)) signal.signalName = signal.signalName.replace('__', '');
+      for (const sent of [signal, update]) if (sent?.input) sent.input = withinBounds(sent.input);
+    }
     next(input);
   },
 };
@@ -76,7 +79,7 @@ const reservedNames: WorkflowInternalsInterceptor = {
 /** Found by the SDK under this name, in the modules that the bundle was told. */
 export const interceptors = (): WorkflowInterceptors => ({
   outbound: [new StepInterceptor()],
-  internals: [reservedNames],
+  internals: [arrivals],
 });
 
 type Changing = { -readonly [K in keyof ActivityRecord]: ActivityRecord[K] };

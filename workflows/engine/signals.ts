@@ -189,7 +189,8 @@ export class Signals {
   /** A name is shown where it looks like a slip of the keyboard; anything else could be somebody's secret. */
   #appendUnknown(name: string, args: readonly unknown[]): void {
     const arrival = this.#count('unknown');
-    if (textHoldsKeyShare(name) || holdsKeyShare(args)) this.#put('plain', 'unknown', arrival);
+    if (arrival > LOOKED_AT.perSignal) this.#leaveUnread('unknown');
+    else if (textHoldsKeyShare(name) || holdsKeyShare(args)) this.#put('plain', 'unknown', arrival);
     else if (arrival > UNKNOWN_RECEIPTS) this.#leaveUnread('unknown');
     else this.#put('unknown', 'unknown', arrival, /^[A-Za-z][A-Za-z-]{0,24}$/.test(name) ? name : '(not shown)');
   }

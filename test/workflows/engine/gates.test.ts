@@ -6,6 +6,7 @@ import { setHandler } from '@temporalio/workflow';
 import { checks } from '../../../workflows/engine/activity-calls';
 import { RunStopped } from '../../../workflows/engine/failures';
 import { passGate } from '../../../workflows/engine/gates';
+import { interceptors } from '../../../workflows/engine/interceptors';
 import { Signals } from '../../../workflows/engine/signals';
 import { fakeRun } from '../../support/fake-run';
 
@@ -173,4 +174,16 @@ it.each([
   expect(give('grace')).toBe(false);
   jest.setSystemTime(START + DAY_MS);
   expect(give('grace')).toBe(!goesOn);
+});
+
+it('what is longer than any document is not decoded in a run, where it would be at each replay', () => {
+  const [arrivals] = interceptors().internals ?? [];
+  const inputs = [20, 21].map((kib) => [{ data: new Uint8Array(kib * 1024) }]);
+  const signals = inputs.map((input) => ({ signalName: 'abort', input }));
+  const updates = inputs.map((input) => ({ input }));
+  const jobs = [...signals.map((signalWorkflow) => ({ signalWorkflow })), ...updates.map((doUpdate) => ({ doUpdate }))];
+  const next = jest.fn();
+  arrivals?.activate?.({ activation: { jobs }, batchIndex: 0 }, next);
+  expect(next).toHaveBeenCalledTimes(1);
+  for (const sent of [signals, updates]) expect(sent.map(({ input }) => input)).toEqual([inputs[0], [{}]]);
 });
