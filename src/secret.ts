@@ -113,3 +113,14 @@ export function redactText(text: string, knownSecrets: readonly string[] = []): 
     .trim();
   return redacted.length > LONGEST_TEXT ? `${redacted.slice(0, LONGEST_TEXT)} ...` : redacted;
 }
+
+export const PLAIN_HTTP = 'plain http is allowed on loopback addresses only';
+
+/** What is wrong with an address that secrets are sent to: HTTPS, or HTTP on loopback. The address itself is not repeated. */
+export function addressMistake(text: string): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) return 'not an http(s) address';
+  if (url.username !== '' || url.password !== '') return 'an address holds no user name and no password';
+  const isLoopback = /^(localhost|\[::1\]|127(\.\d{1,3}){3})$/.test(url.hostname);
+  return url.protocol === 'http:' && !isLoopback ? PLAIN_HTTP : undefined;
+}

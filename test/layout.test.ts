@@ -6,7 +6,8 @@ import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
 import { GUARDS } from './support/activity-guards';
 import { endpointPage, parametersOf, recordedOnPage, unexplained, writePage } from './support/endpoint-page';
-import { readSources, ROOT } from './support/source-graph';
+import { ROOT } from './support/documents';
+import { readSources } from './support/source-graph';
 
 const sources = readSources('src', 'workflows', 'activities');
 

@@ -10,7 +10,8 @@ import { Secret } from '../src/secret';
 import { startSimulatedService } from '../src/simulator';
 import { endpointRows, INTERFACE_ROWS, recordedOnPage } from './support/endpoint-page';
 import { askedByService, exampleInventory, printedRules, writePrintedPolicy } from './support/least-privilege';
-import { readSources, ROOT } from './support/source-graph';
+import { ROOT } from './support/documents';
+import { readSources } from './support/source-graph';
 
 /** Calls of the client that need no token (facts 1.5, 1.6), or any token with a right below the mount (facts 12). */
 const WITHOUT_TOKEN = [

@@ -1,4 +1,3 @@
 export * from './load';
 export * from './lookup';
-export { addressMistake } from './schema-values';
 export type * from './schema';

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { addressMistake } from '../secret';
 
 /* The kinds of value that an inventory is made of, and how a mistake in one is named. */
 
@@ -95,20 +96,6 @@ export const section = <S extends z.ZodRawShape>(shape: S) => z.strictObject(sha
 
 function isDuration(value: unknown): value is Duration {
   return typeof value === 'object' && value !== null && 'ms' in value && typeof value.ms === 'number';
-}
-
-/** Whether a host name of an address stays on this machine. */
-function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname);
-}
-
-/** What is wrong with an address that is called: HTTPS, or HTTP on loopback. */
-export function addressMistake(text: string): string | undefined {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol)) return 'not an http(s) address';
-  if (url.username !== '' || url.password !== '') return 'an address holds no user name and no password';
-  const isPlain = url.protocol === 'http:' && !isLoopback(url.hostname);
-  return isPlain ? 'plain http is allowed on loopback addresses only' : undefined;
 }
 
 /** An address to call, with path. */

@@ -25,7 +25,6 @@ const EITHER_SIDE = {
   /** Identifier of the replication set, shared by all of its members. */
   clusterId: text,
   primaryClusterAddr: text,
-  lastWal: index,
   merkleRoot: text,
   lastReindexEpoch: epoch,
   reindexInProgress: flag,
@@ -207,7 +206,6 @@ const HEALTH = object({
   version: text,
   /** Identifier of the cluster itself, not of a replication set. */
   clusterId: text,
-  lastWal: index,
 });
 
 /** Every status of it is data: 200 active, 429 standby, 472 DR secondary, 473 performance standby, 474, 501, 503, 530. */
@@ -258,7 +256,6 @@ export const tokenFacts = dataObject({
   /** `service`, `batch` or `recovery`. */
   type: text,
   orphan: flag,
-  renewable: flag,
   /** Seconds left; 0 = no end. */
   ttlSeconds: ['ttl', number],
   creationTtlSeconds: ['creation_ttl', number],

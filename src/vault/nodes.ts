@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { RunbookError, isRunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
+import { PLAIN_HTTP, addressMistake } from '../secret';
 import type { Secret } from '../secret';
 import { leader as readLeader } from './answers';
 import type { Leader } from './answers';
@@ -28,8 +29,6 @@ const CONTRADICTION_WINDOW_MS = 500;
 const SILENCE_MS = 500;
 /** A token that just took the place of another is not replaced again for a change of roles. */
 const REPLACEMENT_MS = 60_000;
-
-const LOOPBACK_NAMES = new Set(['localhost', '[::1]']);
 
 /** Failures of a read that another node may not have. */
 const NODE_FAILURES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -424,21 +423,12 @@ function readAddresses(target: ClusterTarget): readonly NodeAddress[] {
 }
 
 function readAddress(cluster: string, address: string): NodeAddress {
-  const refuse = (reason: string): never => {
-    throw new RunbookError('INVALID_INPUT', `an API address of cluster ${cluster} ${reason}`, { cluster });
-  };
-  if (!URL.canParse(address)) return refuse('is not an URL');
-  const url = new URL(address);
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') return refuse('is neither https nor http');
-  if (url.username !== '' || url.password !== '') return refuse('holds a credential');
-  if (url.pathname !== '/' || url.search !== '' || url.hash !== '') return refuse('has more than a host and a port');
-  const loopback = LOOPBACK_NAMES.has(url.hostname) || /^127\.\d+\.\d+\.\d+$/.test(url.hostname);
-  if (url.protocol === 'http:' && !loopback) {
-    throw new RunbookError('INSECURE_ADDRESS', `cluster ${cluster}: ${url.origin} is plain HTTP and not on loopback`, {
-      cluster,
-      observed: url.origin,
-      needed: 'an https address',
-    });
-  }
-  return { address, origin: url.origin };
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  const isBare = url?.pathname === '/' && url.search === '' && url.hash === '';
+  const mistake = addressMistake(address) ?? (isBare ? undefined : 'an address has no more than a host and a port');
+  if (url !== undefined && mistake === undefined) return { address, origin: url.origin };
+  const code = mistake === PLAIN_HTTP ? 'INSECURE_ADDRESS' : 'INVALID_INPUT';
+  // Never the whole address, which may hold a credential.
+  const facts = { cluster, observed: url?.host, needed: 'https://HOST:PORT' };
+  throw new RunbookError(code, `An API address of cluster ${cluster} cannot be used: ${mistake}.`, facts);
 }

@@ -77,6 +77,7 @@ describe('an inventory', () => {
 });
 
 const QUIESCE = "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }";
+const HOLDERS = 'holders: [ben, cyd, dan]';
 const ROTATED = 'batchTokens: { main: {} }\n    limits: {';
 const CALL = 'quiesce: { url: "https://hooks.example/quiesce"';
 /** One more member of the deployment; one target of notifications. */
@@ -121,6 +122,21 @@ describe('mistakes', () => {
   it.each([
     ['an unknown holder', '[ben, cyd, dan]', '[ben, cyd, eve]', 'ceremony.holders[2]: eve is not among the people'],
     ['no holders', '[ben, cyd, dan]', '[]', 'a ceremony needs holders'],
+    ['a holder whom only JavaScript knows', '[ben, cyd, dan]', '[constructor]', 'constructor is not among the people'],
+    ['who stands by is nobody', HOLDERS, `${HOLDERS}, standBy: [eve]`, 'standBy[0]: eve is not among the people'],
+    ['stand-by twice', HOLDERS, 'holders: [ben], standBy: [cyd, cyd]', 'standBy[1]: cyd is listed twice'],
+    [
+      'holder and stand-by',
+      HOLDERS,
+      `${HOLDERS}, standBy: [dan]`,
+      'dan is a holder already: stand-by holders are asked',
+    ],
+    [
+      'stand-by holders who are never asked',
+      `${HOLDERS}, `,
+      'holders: [ben], standBy: [cyd], inviteStandByAfter: 20m, ',
+      'inviteStandByAfter: stand-by holders would never be asked: collectFor ends before',
+    ],
     ['a cluster in two DR sets', 'europe: [eu]', 'europe: [eu, west]', 'cluster west is in DR set main already'],
     ['a cluster that only JavaScript knows', 'europe: [eu]', 'europe: [eu, constructor]', 'has no cluster constructor'],
     ['an address twice', 'https://10.2.0.4:8200', 'https://10.1.0.5:8200', 'cluster east has this address already'],

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
+/** The project's root folder. */
 export const ROOT = join(__dirname, '..', '..');
 
 /** A Markdown page of the project. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { RunbookName } from '../../src/contracts/names';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import { ENDPOINTS } from '../../src/vault';
-import { ROOT } from './source-graph';
+import { ROOT } from './documents';
 
 /** One call of the client. */
 export interface EndpointRow {

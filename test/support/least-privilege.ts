@@ -12,7 +12,7 @@ import type { SimulatedCluster } from '../../src/simulator';
 import type { Credential } from '../../src/simulator/routes/route';
 import { parsePolicy } from '../../src/simulator/routes/policies';
 import type { PolicyRule } from '../../src/simulator/routes/policies';
-import { ROOT } from './source-graph';
+import { ROOT } from './documents';
 
 const EUROPE = `      eu:
         addresses: [https://10.3.0.4:8200]

@@ -1,9 +1,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import ts from 'typescript';
-
-/** The project's root folder. */
-export const ROOT = join(__dirname, '..', '..');
+import { ROOT } from './documents';
 
 /** One import of a source file. `target` is a path from the root for files of the project, else the package's name. */
 interface SourceImport {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { DefaultLogger, IllegalStateError, Runtime } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import { writeWorkflowBundle } from '../../scripts/bundle-workflows';
+import { ROOT } from './documents';
 
-const ROOT = join(__dirname, '..', '..');
 const CACHE = join(ROOT, 'node_modules', '.cache', 'workflow-bundles');
 
 /**

