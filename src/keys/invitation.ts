@@ -99,10 +99,10 @@ export async function createInvitation<K extends InvitationKind>(
 }
 
 function tooFewHolders(listed: number, threshold: number): RunbookError {
-  return new RunbookError('INVALID_INPUT', 'Fewer holders are listed than the service requires key shares.', {
-    observed: `${listed} holders`,
-    needed: `${threshold} key shares`,
-    next: 'List more holders in the ceremony section of the inventory.',
+  return new RunbookError('INVALID_INPUT', 'Fewer people can be invited than have to give.', {
+    observed: `${listed} who have joined`,
+    needed: `${threshold}: one for each key share that the service requires, or for a token`,
+    next: 'List more people in the ceremony section of the inventory, and let them join.',
   });
 }
 
