@@ -1,7 +1,7 @@
 /* What signals brought to a ceremony, read where it arrived and opened where the keys are: verdicts, and the shares to give. */
 import type { CeremonyHandle, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { UNFIT_SHARES } from '../../src/contracts/ceremony';
-import { someText, textHoldsKeyShare, withoutUnseen } from '../../src/contracts/plain-shares';
+import { holdsTokenAlone } from '../../src/contracts/plain-shares';
 import type { EnvelopeReceipt } from '../../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import { isUndecodable } from '../../src/contracts/signals';
@@ -72,15 +72,6 @@ export function verdictOf(
     holder: holder === undefined ? undefined : { name: holder, how },
     ...(isPlain && { eventId }),
   };
-}
-
-const TOKENS = /(?<![A-Za-z0-9+/_-])(?:hv[sbr]|[sbr])\.[A-Za-z0-9_-]{16,}/g;
-
-/** What is in plain text may be a token of the service, and no key share: people end it instead of rekeying. */
-function holdsTokenAlone(content: unknown): boolean {
-  const shown = (text: string) => withoutUnseen(text.slice(0, 64 * 1024));
-  const isShare = (text: string) => textHoldsKeyShare(shown(text).replace(TOKENS, ' '));
-  return someText(content, (text) => shown(text).search(TOKENS) !== -1) && !someText(content, isShare);
 }
 
 /** What these signals brought, opened where the keys are. @param given - as {@link openShares} has it */

@@ -73,6 +73,15 @@ export function holdsKeyShare(value: unknown): boolean {
   });
 }
 
+const TOKENS = /(?<![A-Za-z0-9+/_-])(?:hv[sbr]|[sbr])\.[A-Za-z0-9_-]{16,}/g;
+
+/** What seems to be a share may be a token of the service: that is to be ended, and no cluster is rekeyed for it. */
+export function holdsTokenAlone(value: unknown): boolean {
+  const shown = (text: string) => withoutUnseen(text.slice(0, MAX_TEXT));
+  const isShare = (text: string) => textHoldsKeyShare(shown(text).replace(TOKENS, ' '));
+  return someText(value, (text) => shown(text).search(TOKENS) !== -1) && !someText(value, isShare);
+}
+
 /** Whether a text is a public key and nothing else: in base64, in one line or in lines of one length, or armored. */
 function isPgpKey(text: string): boolean {
   const lines = text.replace(ARMOR_HEADER, '').replace(ARMOR, '').trim().split(/\s+/);

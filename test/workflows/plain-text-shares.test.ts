@@ -83,6 +83,17 @@ describe('a key share in plain text, in what is no share', () => {
     told.push(await run.status());
   });
 
+  it('an operation token instead is told as one: it is to be ended, and nothing is rekeyed', async () => {
+    const token = `hvs.${'Ab3'.repeat(8)}`;
+    shares.set('a token', token);
+    await run.handle.signal('approve', { name: 'grace', comment: `take ${token}` });
+    expect(await run.receiptOf('approve', 2)).toMatchObject({ verdict: 'refused', code: 'plain-text-token' });
+    const { findings } = await run.status();
+    expect(findings.find(({ code }) => code === 'plain-text-token')?.next).toMatch(
+      /^In this order: end that token now/,
+    );
+  });
+
   it('digests, identifiers and fingerprints are no shares: the run goes on with them', async () => {
     await run.control('pause', { reason: `commit of 2026-11-21, ticket CHG0012345678, ${runId}` });
     await run.receiptOf('pause', 2);
@@ -103,18 +114,18 @@ describe('a key share in plain text, in what is no share', () => {
   it('each is a critical finding with namespace, workflow, run and event, and the advice in its order', async () => {
     const holds = (event: object) => found([historyText({ events: [event] })]).length > 0;
     const ids = (await run.events()).filter(holds).map(({ eventId }) => Number(eventId));
-    expect(ids).toHaveLength(8);
-    const findings = report.findings.filter(({ code }) => code === 'plain-text-share');
+    expect(ids).toHaveLength(9);
+    const findings = report.findings.filter(({ code }) => code.startsWith('plain-text-'));
     const place = `of workflow ${scenario.workflowId}, run ${runId}, namespace ${temporalServer().namespace}`;
     const named = findings.map(({ text }) => Number(/in event (\d+) \(/.exec(text)?.[1]));
     expect(named.sort((a, b) => a - b)).toEqual(ids);
     for (const { severity, text, next } of findings) {
       expect(severity).toBe('critical');
       expect(text).toContain(place);
-      expect(next).toMatch(/finish this run; rekey .*; then delete this run, its resets, exports and backups/);
+      expect(next).toMatch(/finish this run; (rekey .*; )?then delete this run, its resets, exports and backups/);
     }
     const alarms = hook.posted.filter(({ body }) => body['event'] === 'critical-finding');
-    expect(alarms).toHaveLength(8);
+    expect(alarms).toHaveLength(9);
     for (const { body } of alarms) expect(body).toMatchObject({ severity: 'critical', runId });
   });
 
@@ -160,7 +171,7 @@ describe('a key share in plain text, in what is no share', () => {
   });
 
   it('no share stands anywhere else: other events, logs, reports, files, notifications, status', async () => {
-    expect(shares.size).toBe(11);
+    expect(shares.size).toBe(12);
     // Of this run: those that were refused have the same Workflow ID.
     const all = await scenario.attach(scenario.workflowId, runId).events();
     const events = all.filter((event) => !event.workflowExecutionSignaledEventAttributes);

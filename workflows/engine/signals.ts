@@ -1,5 +1,5 @@
 import { condition, defineSignal, defineUpdate, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
-import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
+import { holdsKeyShare, holdsTokenAlone, textHoldsKeyShare } from '../../src/contracts/plain-shares';
 import type { Finding } from '../../src/contracts/run-facts';
 import { MANY_SIGNALS, SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
@@ -182,7 +182,7 @@ export class Signals {
     }
     this.#countLookedAt(signal, name);
     // What is sent as a share has checks of its own, which know envelopes.
-    if (signal !== 'share' && holdsKeyShare(input)) this.#put('plain', signal, arrival);
+    if (signal !== 'share' && holdsKeyShare(input)) this.#putPlain(signal, arrival, input);
     else this.#put(signal, signal, arrival, input);
   }
 
@@ -190,9 +190,14 @@ export class Signals {
   #appendUnknown(name: string, args: readonly unknown[]): void {
     const arrival = this.#count('unknown');
     if (arrival > LOOKED_AT.perSignal) this.#leaveUnread('unknown');
-    else if (textHoldsKeyShare(name) || holdsKeyShare(args)) this.#put('plain', 'unknown', arrival);
+    else if (textHoldsKeyShare(name) || holdsKeyShare(args)) this.#putPlain('unknown', arrival, [name, args]);
     else if (arrival > UNKNOWN_RECEIPTS) this.#leaveUnread('unknown');
     else this.#put('unknown', 'unknown', arrival, /^[A-Za-z][A-Za-z-]{0,24}$/.test(name) ? name : '(not shown)');
+  }
+
+  /** Nothing of what it holds is kept but what it seems to be. */
+  #putPlain(signal: InboxItem['signal'], arrival: number, input: unknown): void {
+    this.#put('plain', signal, arrival, holdsTokenAlone(input) ? 'plain-text-token' : 'plain-text-share');
   }
 
   #leaveUnread(signal: InboxItem['signal']): void {

@@ -63,9 +63,9 @@ const FINDINGS = 20;
 const AFTER_PLAIN_SHARE =
   'In this order: finish this run; rekey the cluster, so that the share is worth nothing; then delete this run, its resets, exports and backups.';
 const PLAIN_SECRETS = {
-  'plain-text-share': { what: 'A key share', all: 'key shares', next: AFTER_PLAIN_SHARE },
+  'plain-text-share': { what: 'a key share', all: 'key shares', next: AFTER_PLAIN_SHARE },
   'plain-text-token': {
-    ...{ what: 'A token', all: 'tokens' },
+    ...{ what: 'a token', all: 'tokens' },
     next: 'In this order: end that token now (an operation token with operation-token/delete on its cluster, any other by revoking it); finish this run; then delete this run, its resets, exports and backups.',
   },
 } as const;
@@ -88,7 +88,7 @@ function notePlainSecret(state: RunState, code: PlainSecret, where: string, even
     state.finding({ severity: 'critical', code, text, next: 'Find out who sends them, and stop it.' });
     return;
   }
-  const text = `${what} seems to stand in plain text in ${whereItStands(where, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`;
+  const text = `${what.replace(/^a/, 'A')} seems to stand in plain text in ${whereItStands(where, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`;
   state.alarm({ severity: 'critical', code, text, next });
 }
 
@@ -116,12 +116,13 @@ export function refusePlainShareInput(runbook: string, input: unknown): void {
 export async function refusePlainShares(state: RunState, items: readonly InboxItem[]): Promise<void> {
   const signals = items.map(({ signal, arrival }) => ({ signal, arrival }));
   const found = await checked(() => checks.readSignalEvents({ signals: signals.slice(0, FINDINGS) }));
-  for (const { signal, arrival } of signals) {
-    const text = 'refused: it seems to hold a key share in plain text, and was copied nowhere';
-    state.receipt({ signal, arrival, verdict: 'refused', code: 'plain-text-share', text });
+  for (const { signal, arrival, input } of items) {
+    const code = input === 'plain-text-token' ? input : 'plain-text-share';
+    const text = `refused: it seems to hold ${PLAIN_SECRETS[code].what} in plain text, and was copied nowhere`;
+    state.receipt({ signal, arrival, verdict: 'refused', code, text });
     const event = found?.events.find((each) => each.signal === signal && each.arrival === arrival);
     const name = signal === 'unknown' ? 'signal of an unknown name' : `signal ${signal}`;
-    notePlainSecret(state, 'plain-text-share', `${name}, number ${arrival}`, event?.eventId);
+    notePlainSecret(state, code, `${name}, number ${arrival}`, event?.eventId);
   }
 }
 
