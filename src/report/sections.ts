@@ -249,15 +249,19 @@ function preconditions({ preconditions: checks }: Report): Section[] {
 }
 
 /** Who answers for what was done: gates, holders, parked steps and controls, and how each name is known. */
-function people({ requestedBy, gates, holders = [], parkings, controls, endedAt }: Report): Section[] {
-  const gateRows = gates.map(({ gate, state: became, by, closedAt, planDigest }) => ({
+function people({ requestedBy, gates, holders = [], parkings, controls, takenOver, endedAt }: Report): Section[] {
+  const notClosed = (openedAt: string) => {
+    if (takenOver && openedAt < takenOver.at) return 'ended by the take-over';
+    return endedAt ? 'open when the run ended' : 'still open';
+  };
+  const gateRows = gates.map(({ gate, state: became, by, openedAt, closedAt, planDigest }) => ({
     Gate: gate,
     State: state(became),
     By: toned(
       by.map(attestedName).join(', ') || 'nobody',
       by.some(({ how }) => how === 'claimed') ? 'warning' : 'neutral',
     ),
-    At: closedAt ? timeText(closedAt) : endedAt ? 'open when the run ended' : 'still open',
+    At: closedAt ? timeText(closedAt) : notClosed(openedAt),
     'Plan digest': planDigest,
   }));
   const holderRows = holders.map(({ name, epoch, as, askedAt, why = '', gave }) => ({

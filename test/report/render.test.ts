@@ -99,8 +99,12 @@ Gates: where people approve what comes next.
     const ordered = (name: string, at: number) =>
       ({ kind: 'control', control: 'take-over', at: when(at), by: { name, how: 'signed' }, reason: name }) as const;
     const became = { kind: 'became-failover', at: when(3) } as const;
-    const text = renderMarkdown(report(new RunBuilder([], [ordered('grace', 1), ordered('henry', 2), became])));
+    const opened = { ...plan, state: 'opened', at: when(1), by: [] } as const;
+    const run = new RunBuilder([], [opened, ordered('grace', 1), ordered('henry', 2), became]);
+    const text = renderMarkdown(report(run));
     expect(text).toContain('last ordered by henry (signed), henry');
+    // Nobody opens a gate of the plan of before any more.
+    expect(text).toContain('| opened | nobody | ended by the take-over |');
   });
 
   it('lets nothing that people wrote become layout, a link or HTML', () => {
