@@ -1,15 +1,13 @@
 /** Results of earlier runs that a later run believes: what no worker attested counts as unknown, and is said. */
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import type { WalSampling } from '../../src/contracts/observations';
 import { walSamplerIdPrefix } from '../../src/contracts/observations';
 import pino from 'pino';
 import { notePrimaryChange } from '../../activities/roles/primary-changes';
 import { Clusters } from '../../activities/clusters';
 import type { ClusterAccess } from '../../activities/clusters';
-import { DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
-const input = () => RUNBOOK_INPUTS.drFailover.parse({ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga' });
 const sampled = (result: WalSampling) => ({
   workflowId: `${walSamplerIdPrefix(DEPLOYMENT)}1`,
   runId: 'sampled',
@@ -27,7 +25,7 @@ describe('the loss bound of a failover', () => {
   });
   const assess = async (result?: WalSampling) => {
     bench.closedRuns = result === undefined ? [] : [sampled(result)];
-    const { route, plan } = await bench.call('assessDrFailover', { input: input() });
+    const { route, plan } = await bench.assess('drFailover');
     if (!route || !plan) throw new Error('no plan');
     return { loss: route.loss.loss, codes: route.findings.map(({ code }) => code), plan };
   };
@@ -83,20 +81,11 @@ describe('the last change of the primary', () => {
   openBench((opened) => (bench = opened), { limits: { coolDown: '10m' } });
 
   const coolDown = async (to = 'west') =>
-    (await bench.call('assessDrSwitchover', { input: { ...bench.input(), to } })).preconditions.find(({ name }) =>
-      name.startsWith('cool-down'),
-    );
+    (await bench.assess('drSwitchover', { to })).preconditions.find(({ name }) => name.startsWith('cool-down'));
 
   it('is what the activity that promoted noted in the record', async () => {
     expect(await coolDown()).toMatchObject({ verdict: 'ok', observed: 'none' });
-    const authority = await bench.authority();
-    const token = await bench.operationToken('west');
-    await bench.call('demotePrimary', drDemotion(authority));
-    await bench.call('promoteSecondary', {
-      kind: 'dr',
-      mode: 'planned',
-      ...{ deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority },
-    });
+    await bench.switchOver(await bench.authority());
     const observed = expect.stringMatching(/^drSwitchover .* ago/) as string;
     expect(await coolDown('east')).toMatchObject({ verdict: 'fail', observed });
   });
@@ -105,7 +94,7 @@ describe('the last change of the primary', () => {
     bench.recordServer.failure = new Error('silent');
     expect(await coolDown('east')).toMatchObject({ verdict: 'not-checkable' });
     // A token that is kept is not known either: the holders are asked, and the plan says why.
-    const { plan } = await bench.call('assessDrSwitchover', { input: { ...bench.input(), to: 'east' } });
+    const { plan } = await bench.assess('drSwitchover', { to: 'east' });
     expect(plan?.text).toContain('whether it keeps an operation token of east is not known');
     await notePrimaryChange({ records: bench.records, log: pino({ level: 'silent' }) }, DEPLOYMENT, {
       ...{ runbook: 'drSwitchover', runId: 'r', cluster: 'west', at: Date.now() },
@@ -119,17 +108,17 @@ describe('readiness', () => {
   openBench((opened) => (bench = opened));
 
   it('is compared with the last check that the record has', async () => {
-    const first = (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
+    const first = await bench.readiness();
     expect(first.changes).toEqual([]);
     // Keys on a disk, and no laboratory.
     expect(first.points).toContainEqual(expect.objectContaining({ id: 'key-storage', verdict: 'warn' }));
     const points = [{ id: 'key-storage', about: 'both', verdict: 'ok' }];
     await bench.records.change(DEPLOYMENT, () => ({ put: { readiness: { ...first, points } } }));
     const run = { ...bench.run, rid: 'the next' };
-    const second = (await bench.call('assessReadiness', { deployment: DEPLOYMENT }, { run })).readiness;
+    const second = await bench.readiness({ run });
     expect(second.changes).toEqual([{ change: 'worse', id: 'key-storage', about: 'both', before: 'ok', now: 'warn' }]);
     bench.recordServer.failure = new Error('silent');
-    const third = (await bench.call('assessReadiness', { deployment: DEPLOYMENT }, { run })).readiness;
+    const third = await bench.readiness({ run });
     bench.recordServer.failure = undefined;
     expect(third.changes).toEqual([]);
     expect(third.points).toContainEqual(expect.objectContaining({ id: 'recorded-tokens', verdict: 'not-checkable' }));

@@ -146,8 +146,8 @@ describe("the service's own quota", () => {
       const nexts = failing(await assess(input)).map(({ next }) => next);
       expect(nexts).toEqual([holding('vault delete sys/quotas/rate-limit/runbooks-')]);
     }
-    const { readiness } = await bench.call('assessReadiness', { deployment: DEPLOYMENT });
-    const point = readiness.points.find(({ id }) => id === 'no-quota-of-a-run-that-ended');
+    const { points } = await bench.readiness();
+    const point = points.find(({ id }) => id === 'no-quota-of-a-run-that-ended');
     expect(point).toMatchObject({ verdict: 'fail', next: holding('vault delete') });
     await release('east');
     expect(quotas()).toEqual([]);

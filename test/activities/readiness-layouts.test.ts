@@ -31,8 +31,7 @@ function give(name: string, what: (typeof KINDS)[number], value: string): void {
 describe('a DR set, its performance secondary, and the DR secondary of that', () => {
   let bench: ActivityBench;
   let hook: WebhookServer;
-  const check = async (): Promise<ReadinessResult> =>
-    (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
+  const check = () => bench.readiness();
   const point = ({ points }: ReadinessResult, id: string, cluster?: string) =>
     points.find((each) => each.id === id && each.cluster === cluster);
 

@@ -8,10 +8,6 @@ import type { SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { closedSampling, pointsOf } from '../support/readiness';
 
-async function check(bench: ActivityBench): Promise<ReadinessResult> {
-  return (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
-}
-
 /** Until every cluster has an active node again. */
 async function settled(bench: ActivityBench): Promise<void> {
   for (const cluster of bench.service.clusters.values()) {
@@ -223,7 +219,7 @@ describe('one deployment of two clusters', () => {
   afterAll(() => bench.stop());
 
   it('is ready where all is well, changes nothing but a value beside the marker, and says what cannot be known', async () => {
-    const result = await check(bench);
+    const result = await bench.readiness();
     expect([pointsOf(result, 'fail'), pointsOf(result, 'warn')]).toEqual([[], []]);
     expect(result).toMatchObject({ switchover: READY, failover: READY, changes: [] });
     expect(result.candidates).toEqual([{ drSet: 'main', cluster: 'west', switchover: READY, failover: READY }]);
@@ -242,7 +238,7 @@ describe('one deployment of two clusters', () => {
 
   it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, unread, next: todo = '', verdicts }) => {
     const undo = await arrange(bench);
-    const result = await check(bench);
+    const result = await bench.readiness();
     await undo();
     await settled(bench);
     expect(pointsOf(result, 'fail')).toEqual(fail);

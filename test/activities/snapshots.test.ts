@@ -98,7 +98,7 @@ it('takes away what a killed attempt of this run left, and nothing of another ru
 
 it('readiness warns of a directory that the worker cannot write into', async () => {
   const point = async () => {
-    const { points } = (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
+    const { points } = await bench.readiness();
     return points.find(({ id }) => id === 'snapshot-directory');
   };
   expect(await point()).toMatchObject({ verdict: 'ok' });

@@ -28,6 +28,7 @@ import type {
   Sealed,
 } from '../../src/contracts/ceremony';
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
+import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { Finding, StepContext } from '../../src/contracts/run-facts';
 import type { SignalName, UpdateName } from '../../src/contracts/signals';
 import type { InputOf, TokenUse } from '../../src/contracts/runbook-inputs';
@@ -392,6 +393,10 @@ export class ActivityBench {
     const name = `assess${runbook[0]?.toUpperCase()}${runbook.slice(1)}` as Assess<R>;
     const parsed = RUNBOOK_INPUTS[runbook].parse({ deployment: DEPLOYMENT, reason: 'a test', ...input });
     return this.call(name, { input: parsed });
+  }
+
+  async readiness(options: CallOptions = {}): Promise<ReadinessResult> {
+    return (await this.call('assessReadiness', { deployment: DEPLOYMENT }, options)).readiness;
   }
 
   /** That plan with approvals, as {@link approved} gives them. */
