@@ -1,8 +1,8 @@
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseTopology, startSimulatedService, startSimulator, type SimulatorState } from '../../src/simulator';
 import { describeSimulator } from '../../src/simulator/program';
+import { temporaryDirectory } from '../support/directory';
 
 const TOPOLOGY = `
 seed: 11
@@ -27,20 +27,16 @@ describe('a topology file', () => {
 });
 
 describe('the program', () => {
-  let folder: string;
+  const folder = temporaryDirectory('simulator');
   let running: Awaited<ReturnType<typeof startSimulator>>;
   let state: SimulatorState;
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'simulator-'));
     const stateFile = join(folder, 'state.json');
     running = await startSimulator(parseTopology(TOPOLOGY), stateFile);
     state = JSON.parse(await readFile(stateFile, 'utf8')) as SimulatorState;
   });
-  afterAll(async () => {
-    await running.stop();
-    await rm(folder, { recursive: true });
-  });
+  afterAll(() => running.stop());
 
   const control = (command: string, token = state.control.token) =>
     fetch(`${state.control.address}/control/${command}`, {

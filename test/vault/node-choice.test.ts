@@ -230,16 +230,6 @@ describe('the choice of the node', () => {
     expect(first.calls).toEqual([]);
   });
 
-  it('sends a change to the next node when the first could not be connected', async () => {
-    second.on(DEMOTE, { status: 204 });
-    const client = bothClient();
-    await client.activeNode();
-    await second.stop();
-    first.on(DEMOTE, { status: 204 });
-    await client.dr.primary.demote();
-    expect(first.calls).toContain(DEMOTE);
-  });
-
   describe('beside a sealed standby, which says nothing of the others,', () => {
     let third: ScriptedServer;
     beforeEach(async () => {
@@ -282,12 +272,6 @@ describe('the choice of the node', () => {
       expect(await failureOf(client.dr.primary.demote())).toMatchObject({ code: 'SERVICE_SEALED', retryable: true });
       expect(third.calls).toEqual([]);
     });
-  });
-
-  it('knows that a read had no effect, whatever became of it', async () => {
-    const client = cluster.client([second.address]);
-    second.on(STATUS, { action: 'reset' });
-    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'CONNECTION_LOST', outcomeKnown: true });
   });
 
   it('calls a pinned node alone, without looking for the leader', async () => {

@@ -1,10 +1,10 @@
 /** Time-outs, cancellation, TLS, addresses and the shape of what is sent and read. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ServiceClient } from '../../src/vault';
 import { Secret } from '../../src/secret';
+import { temporaryDirectory } from '../support/directory';
 import { FOREIGN_CERTIFICATE, LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './support/loopback-certificate';
 import { ScriptedCluster, failureOf, openNode } from './support/scripted-cluster';
 import { ScriptedServer } from './support/scripted-server';
@@ -113,19 +113,15 @@ describe('addresses', () => {
 
 describe('TLS', () => {
   const cluster = new ScriptedCluster();
-  let folder: string;
+  const folder = temporaryDirectory('client-tls');
   let node: ScriptedServer;
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'client-tls-'));
     node = await ScriptedServer.start({ cert: LOOPBACK_CERTIFICATE, key: LOOPBACK_KEY });
     node.active().on(STATUS, disabled);
   });
   afterEach(() => cluster.release());
-  afterAll(async () => {
-    await node.stop();
-    await rm(folder, { recursive: true });
-  });
+  afterAll(() => node.stop());
 
   const withRoots = async (name: string, pem?: string) => {
     const caFile = join(folder, name);
