@@ -7,6 +7,8 @@
 const MAX_DEPTH = 8;
 const MAX_VALUES = 500;
 const MAX_TEXT = 64 * 1024;
+/** Signed documents in the payloads of others: each level could otherwise be read several times, and they have many. */
+const DOCUMENTS_DEEP = 3;
 
 /** Bytes of a share as clusters make them: the key and one byte. Nothing else that people paste has these lengths. */
 const SHARE_LENGTHS: ReadonlySet<number> = new Set([17, 33]);
@@ -65,11 +67,11 @@ export function someText(value: unknown, holds: (text: string, member?: string) 
 }
 
 /** Whether anything in `value` seems to be a key share in the clear: texts, names of members, payloads of signed documents. */
-export function holdsKeyShare(value: unknown): boolean {
+export function holdsKeyShare(value: unknown, deep = DOCUMENTS_DEEP): boolean {
   return someText(value, (text, member = '') => {
     const named = NAMED_A_SHARE.test(member);
-    if (!PGP_KEYS.has(member)) return textHoldsKeyShare(text, named);
-    return !isPgpKey(text) && [text, text.replace(/\s+/g, '')].some((each) => textHoldsKeyShare(each, named));
+    if (!PGP_KEYS.has(member)) return textHoldsKeyShare(text, named, deep);
+    return !isPgpKey(text) && [text, text.replace(/\s+/g, '')].some((each) => textHoldsKeyShare(each, named, deep));
   });
 }
 
@@ -108,27 +110,21 @@ function isHexShare(line: string): boolean {
  *
  * @param named - it is said to be one, so that also the lengths of digests count
  */
-export function textHoldsKeyShare(text: string, named = false): boolean {
+export function textHoldsKeyShare(text: string, named = false, deep = DOCUMENTS_DEEP): boolean {
   const marked = text.slice(0, MAX_TEXT).replace(UNSEEN, MARK);
   // Without what is unseen a share may be glued to words beside it; with it, be in pieces.
   const [before, behind] = [marked.replace(WORD_BEFORE, '$1 '), marked.replace(WORD_BEHIND, ' $1')];
   const readings = [marked, before, behind, before.replace(WORD_BEHIND, ' $1')].map((each) =>
     each.replaceAll(MARK, ''),
   );
-  return [...new Set([...readings, marked])].some((each) => showsKeyShare(each, named));
+  const all = [...new Set([...readings, marked])];
+  if (all.some((each) => showsKeyShare(each, named))) return true;
+  const documents = deep === 0 ? [] : all.flatMap((each) => each.match(SIGNED_DOCUMENT) ?? []);
+  const parts = new Set(documents.flatMap((jws) => jws.split('.').slice(0, 2)));
+  return [...parts].some((part) => part.length >= SHORTEST_PART && partHoldsKeyShare(decoded(part), deep - 1));
 }
 
 function showsKeyShare(shown: string, named: boolean): boolean {
-  const documents = shown.match(SIGNED_DOCUMENT) ?? [];
-  if (
-    documents.some((jws) =>
-      jws
-        .split('.')
-        .slice(0, 2)
-        .some((part) => part.length >= SHORTEST_PART && partHoldsKeyShare(decoded(part))),
-    )
-  )
-    return true;
   const rest = shown.replace(SIGNED_DOCUMENT, ' ').replace(URL, ' ');
   const digestsCount = named || NAMED_A_SHARE.test(rest);
   const counts = (bytes: number) =>
@@ -144,14 +140,14 @@ function showsKeyShare(shown: string, named: boolean): boolean {
 }
 
 /** Member by member: the type of an envelope names shares, and does not say that the digests beside it are some. */
-function partHoldsKeyShare(text: string): boolean {
+function partHoldsKeyShare(text: string, deep: number): boolean {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    return textHoldsKeyShare(text);
+    return textHoldsKeyShare(text, false, deep);
   }
-  return holdsKeyShare(value);
+  return holdsKeyShare(value, deep);
 }
 
 /** Bytes that base64 of this form holds. */

@@ -1,6 +1,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { generateKey } from 'openpgp';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
+import { tooSlow } from '../support/by-hand';
 import { newSigningKey, signDocument, DOCUMENT_TYPES } from '../../src/keys';
 
 /** The same bytes on every machine. */
@@ -45,6 +46,22 @@ describe('a key share in the clear', () => {
     const reason = `it is ${SHARE.toString('base64')}`;
     expect(holdsKeyShare({ document: await signDocument(DOCUMENT_TYPES.decision, { reason }, key) })).toBe(true);
     expect(holdsKeyShare({ document: await signDocument(DOCUMENT_TYPES.decision, { reason: 'go' }, key) })).toBe(false);
+  });
+
+  it('is looked for in documents within documents, and never for long', async () => {
+    const within = (text: string, times: number): string =>
+      times === 0
+        ? text
+        : within(
+            `eyJhbGciOiJFZDI1NTE5In0.${Buffer.from(`\u0085 ${text} \u0085`, 'latin1').toString('base64url')}.c2ln`,
+            times - 1,
+          );
+    const recipient = (text: string, times: number): string =>
+      times === 0 ? text : recipient(within(JSON.stringify({ recipient: `${text} ` }), 1), times - 1);
+    expect(textHoldsKeyShare(within(SHARE.toString('hex'), 3))).toBe(true);
+    const deep = () =>
+      Promise.resolve([within('no share', 25), recipient('no share', 20)].map((each) => textHoldsKeyShare(each)));
+    expect(await tooSlow(500, deep)).toEqual([]);
   });
 
   it('is not seen in an envelope, whose type names shares and which holds digests and a thumbprint', async () => {
