@@ -36,6 +36,26 @@ describe('without a worker', () => {
     await (await temporalClient()).workflow.getHandle(workflowId).terminate('end of the test');
   });
 
+  /** Of a run whose worker took a task with hundreds of signals, and never gets to its end. */
+  async function statusOfFlooded() {
+    const client = await temporalClient();
+    const { namespace } = temporalServer();
+    const flooded = { workflowId: `deployment:flooded-${process.pid}`, taskQueue: uniqueTaskQueue('flooded') };
+    const run = await client.workflow.start('drSwitchover', { ...flooded, args: [{}] });
+    await Promise.all(Array.from({ length: 520 }, (_, index) => run.signal('decide', { name: `nobody ${index}` })));
+    const asked = { namespace, taskQueue: { name: flooded.taskQueue }, identity: '1@host/0.1.0' };
+    await client.withDeadline(Date.now() + 60_000, () => client.workflowService.pollWorkflowTaskQueue(asked));
+    const seen = await cli(['status', flooded.workflowId], { env });
+    await run.terminate();
+    return seen;
+  }
+  // The command waits long for a worker that polls: beside the other tests.
+  let ofFlooded: ReturnType<typeof statusOfFlooded>;
+  beforeAll(() => {
+    ofFlooded = statusOfFlooded();
+    ofFlooded.catch(() => undefined);
+  });
+
   it('start gives the run under the lock, and a second start names the run that holds it; no command waits for ever: each says that no worker answers, and what to do', async () => {
     const first = await cli(['start', 'drSwitchover', '--input', input, '--json'], { env });
     expect(first.code).toBe(0);
@@ -108,22 +128,6 @@ describe('without a worker', () => {
     expect(seen.code).toBe(7);
   });
 
-  it('status says of a flooded run whose worker polls and does not answer that it may hear nobody, and what to do', async () => {
-    const client = await temporalClient();
-    const { namespace } = temporalServer();
-    const flooded = { workflowId: `deployment:flooded-${process.pid}`, taskQueue: uniqueTaskQueue('flooded') };
-    const run = await client.workflow.start('drSwitchover', { ...flooded, args: [{}] });
-    await Promise.all(Array.from({ length: 520 }, (_, index) => run.signal('decide', { name: `nobody ${index}` })));
-    // A worker takes the task, and never gets to its end.
-    const asked = { namespace, taskQueue: { name: flooded.taskQueue }, identity: '1@host/0.1.0' };
-    await client.withDeadline(Date.now() + 60_000, () => client.workflowService.pollWorkflowTaskQueue(asked));
-    const seen = await cli(['status', flooded.workflowId], { env });
-    await run.terminate();
-    expect([seen.code, seen.out]).toEqual([4, expect.stringContaining('520 signals came to this run.')]);
-    expect(seen.out).toMatch(/last polled .* ago\. It does not answer for this run: see its log\n\nCRITICAL: /);
-    expect(seen.out).not.toContain('Start one');
-  }, 60_000);
-
   it('status says of a run that is no runbook that it has none, not that a worker is missing', async () => {
     const workflowId = `Foreign:${process.pid}`;
     const options = { workflowId, taskQueue: uniqueTaskQueue('foreign') };
@@ -147,6 +151,13 @@ describe('without a worker', () => {
     const namespace = `none-${randomUUID().slice(0, 8)}`;
     const { out } = await cli(['doctor'], { env: { ...env, TEMPORAL_NAMESPACE: namespace } });
     expect(out).toContain(`temporal operator namespace create -n ${namespace} --retention 30d`);
+  });
+
+  it('status says of a flooded run whose worker polls and does not answer that it may hear nobody, and what to do', async () => {
+    const { code, out } = await ofFlooded;
+    expect([code, out]).toEqual([4, expect.stringContaining('520 signals came to this run.')]);
+    expect(out).toMatch(/last polled .* ago\. It does not answer for this run: see its log\n\nCRITICAL: /);
+    expect(out).not.toContain('Start one');
   });
 
   it('a run that does not exist is told, with 5', async () => {
