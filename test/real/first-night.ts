@@ -3,19 +3,18 @@
  * the printed policy and their renewal, and the quota that holds clients.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exportSPKI, generateKeyPair, SignJWT } from 'jose';
 import type { GenerateKeyPairResult } from 'jose';
 import pino from 'pino';
 import { stringify } from 'yaml';
 import { Clusters } from '../../activities';
-
 import { checkMarker } from '../../activities/evidence/marker';
 import { policyFor, policyText } from '../../activities/tokens/policies';
 import { parseInventory } from '../../src/inventory';
 import { Secret } from '../../src/secret';
+import { temporaryDirectory } from '../support/directory';
 import { findCanaries } from '../support/secret-search';
 import { until } from '../support/by-hand';
 import { activeNode, callReal } from './real-service';
@@ -28,7 +27,7 @@ export function firstNight(server: RealServer): void {
     const lines: string[] = [];
     const secrets = new Map<string, string>();
     let rootToken: string;
-    let directory: string;
+    const directory = temporaryDirectory('night');
     let clusters: Clusters;
 
     const asRoot = async (method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown) => {
@@ -86,7 +85,6 @@ export function firstNight(server: RealServer): void {
     });
     beforeAll(async () => {
       rootToken = (await readFile(server.tokenFile, 'utf8')).trim();
-      directory = await mkdtemp(join(tmpdir(), 'night-'));
       await asRoot('POST', `sys/auth/${mount}`, { type: 'approle' });
       for (const version of ['1', '2'])
         await asRoot('POST', `sys/mounts/${mount}-v${version}`, { type: 'kv', options: { version } });
@@ -96,7 +94,6 @@ export function firstNight(server: RealServer): void {
       await asRoot('DELETE', `sys/auth/${mount}`);
       for (const version of ['1', '2']) await asRoot('DELETE', `sys/mounts/${mount}-v${version}`);
       await asRoot('DELETE', `sys/policies/acl/${mount}`);
-      await rm(directory, { recursive: true, force: true });
     });
 
     it.each(['1', '2'])(
