@@ -198,6 +198,15 @@ it('a promotion and a re-pointing go on with a dead and a sealed standby, and na
   }
   expect(planned.route).toMatchObject({ silent: ['europe'] });
   expect(planned.plan?.text).toMatch(/"warnings":\[.*"Nodes of east that are down or sealed: http/);
+  // A follower that is older than the new primary is told, whichever way the primary changes.
+  bench.cluster('asia').version = '1.16.1+ent';
+  const told = { name: 'other secondaries can follow', cluster: 'asia', verdict: 'warn' };
+  const older: unknown = expect.objectContaining(told);
+  for (const { preconditions } of [
+    await bench.assess('drSwitchover', { to: 'west' }),
+    await bench.assess('drFailover', { from: 'east', to: 'west' }),
+  ])
+    expect(preconditions).toContainEqual(older);
   // It is the only one that says nothing, and none that was seen to be primary already.
   expect((await promotion({ mode: 'unplanned' })).preconditions).toMatchObject([
     { verdict: 'fail', next: 'Say in "from" which cluster was the performance primary.' },
