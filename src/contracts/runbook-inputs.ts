@@ -272,15 +272,19 @@ export const RUNBOOK_INPUTS = {
 
 export type InputOf<R extends RunbookName> = z.infer<(typeof RUNBOOK_INPUTS)[R]>;
 
+/** As many mistakes, and letters of a name, are told: what is told of an input must stay small enough to be an error. */
+const MOST_TOLD = { mistakes: 20, letters: 100 };
+
 /** What is wrong with an input, field by field, in words of ours. Names fields and what they take, and quotes no value. */
 export function inputMistakes({ issues }: z.ZodError): string[] {
-  return issues.flatMap((issue) => {
-    const name = issue.path.join('.') || 'the input';
+  const nameOf = (path: readonly PropertyKey[]) => path.join('.').slice(0, MOST_TOLD.letters);
+  const mistakes = issues.flatMap((issue) => {
+    const name = nameOf(issue.path) || 'the input';
     const missing = issue.message.endsWith('received undefined') || (issue.code === 'too_small' && issue.minimum === 1);
     if (missing) return [`${name} is required`];
     switch (issue.code) {
       case 'unrecognized_keys':
-        return issue.keys.map((key) => `${[...issue.path, key].join('.')} is no field of it`);
+        return issue.keys.map((key) => `${nameOf([...issue.path, key])} is no field of it`);
       case 'invalid_type':
         return [`${name}: ${TYPES[issue.expected] ?? issue.expected} is needed`];
       case 'invalid_value':
@@ -293,6 +297,7 @@ export function inputMistakes({ issues }: z.ZodError): string[] {
         return [`${name}: ${issue.message}`];
     }
   });
+  return mistakes.slice(0, MOST_TOLD.mistakes);
 }
 
 const TYPES: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 /** What a runbook's one input object may be. Everything else is refused by the name of the field. */
 import fc from 'fast-check';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS, inputMistakes } from '../../src/contracts/runbook-inputs';
 
 const SWITCHOVER = { deployment: 'payments', to: 'west', reason: 'maintenance of east' };
 const CEREMONY = { deployment: 'payments', cluster: 'west', uses: ['dr.promote'], keepFor: '12h', reason: 'prepare' };
@@ -63,6 +63,14 @@ it.each([
 ])('a ceremony with a wrong or missing %s is refused, and the field is named', (field, input) => {
   const result = RUNBOOK_INPUTS.operationTokenCeremony.safeParse(input);
   expect(result.error?.issues.map(({ path }) => path.join('.'))).toContain(field);
+});
+
+it('of fields without end, however long their names are, a few are named', () => {
+  const fields = Array.from({ length: 90_000 }, (_, number) => [`${number}${'x'.repeat(200)}`, 0] as const);
+  const { error } = RUNBOOK_INPUTS.drSwitchover.safeParse({ ...SWITCHOVER, ...Object.fromEntries(fields) });
+  const told = error ? inputMistakes(error) : [];
+  expect(told).toHaveLength(20);
+  expect(told[0]).toBe(`0${'x'.repeat(99)} is no field of it`);
 });
 
 it('no input at all, in whatever form, is an error and never an exception', () => {
