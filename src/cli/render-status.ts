@@ -143,12 +143,13 @@ export class Progress {
   }
 
   /** What the run is at, whenever that has changed. */
-  #headings({ status, state, memo }: RunView): News[] {
+  #headings({ workflowId, status, state, memo }: RunView): News[] {
     const waits = memo?.waitingFor === undefined ? '' : `, waits for ${memo.waitingFor}`;
-    const heading = status === undefined ? `No worker answers${waits}` : phaseText(status);
+    const heading = status === undefined ? `No worker answers${waits}. Why:` : phaseText(status);
     if (heading === this.#heading || (status === undefined && state !== 'running')) return [];
     this.#heading = heading;
-    return [{ lines: [`== ${heading}`] }];
+    const why = status === undefined ? [`    ${shellLine('runbook', 'status', workflowId)}`] : [];
+    return [{ lines: [`== ${heading}`, ...why] }];
   }
 
   #once(key: string): boolean {

@@ -282,7 +282,10 @@ it('watch announces a gate again that is opened again, and a worker that is gone
   expect(look(GATE)).toContain('Waits for approval of gate promote');
   expect(look(GATE)).toBe('');
   expect(look({ ...GATE, again: 'too old' })).toMatch(/Asked for again: too old[^]*\n +runbook approve/);
-  expect(progress.lines(VIEW, NOW)).toEqual(['12:00:30Z == No worker answers']);
+  expect(progress.lines(VIEW, NOW)).toEqual([
+    '12:00:30Z == No worker answers. Why:',
+    `              runbook status ${WID}`,
+  ]);
   expect(progress.lines(VIEW, NOW)).toEqual([]);
   expect(look(GATE)).toBe('12:00:30Z == Reads and checks; nothing is touched');
 });
