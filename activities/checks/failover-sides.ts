@@ -39,19 +39,26 @@ export function findFailoverSides(deployment: Deployment, input: Named, observat
   const secondaries = inSet
     .filter((each) => each !== from && each.dr?.mode === 'secondary')
     .toSorted((a, b) => Number(walOf(b) - walOf(a)));
-  const sets = new Set(secondaries.flatMap(({ dr }) => dr?.setId || []));
+  const primaryAddresses = new Set(addressesOf(findCluster(deployment, from.cluster)));
+  const follows = ({ dr }: ClusterObservation) => knownBy(dr).some((address) => primaryAddresses.has(address));
+  const followers = secondaries.some(follows) ? secondaries.filter(follows) : secondaries;
+  const sets = new Set(followers.flatMap(({ dr }) => dr?.setId || []));
   if (input.to === undefined && sets.size > 1)
     return refused(
-      `secondaries of several replication sets: ${secondaries.map(({ cluster, dr }) => `${cluster} ${dr?.setId ?? 'none'}`).join(', ')}`,
+      `secondaries of several replication sets: ${followers.map(({ cluster, dr }) => `${cluster} ${dr?.setId ?? 'none'}`).join(', ')}`,
       `which of them followed ${from.cluster}`,
       'Name the one that is to become primary with {"to": ...}, and correct drSets in the inventory.',
     );
-  const to = input.to === undefined ? secondaries[0] : inSet.find((each) => each.cluster === input.to);
+  const to =
+    input.to === undefined
+      ? secondaries.find(({ dr }) => mayBeOneSet(dr?.setId, [...sets][0]))
+      : inSet.find((each) => each.cluster === input.to);
   if (!to || to === from) {
     const next = 'Bring a DR secondary of the set back, or restore from a snapshot.';
     return refused(seen, `a DR secondary of ${from.cluster} that answers`, next);
   }
-  const isOfSet = (each: ClusterObservation) => mayBeOneSet(each.dr?.setId, to.dr?.setId);
+  // Whoever knows the primary that is gone may hear it still: it is no stranger, whatever set it tells.
+  const isOfSet = (each: ClusterObservation) => mayBeOneSet(each.dr?.setId, to.dr?.setId) || follows(each);
   return {
     /** The primary that is gone; mostly it says nothing. */
     from,

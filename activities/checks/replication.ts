@@ -147,7 +147,7 @@ export function mayBeOneSet(a: string | undefined, b: string | undefined): boole
 /** A DR secondary that tells another set than its DR set in the inventory has: nothing takes it away from its own primary. */
 export function ofAnotherSet(member: Told, stranger: Told): Check {
   const { cluster } = stranger;
-  const next = `${cluster} is left as it is: it replicates from another primary. Correct drSets in the inventory.`;
+  const next = `${cluster} is left as it is: its set may have another primary. Correct drSets in the inventory.`;
   return asWarning(sameSet('dr', member, stranger, next));
 }
 

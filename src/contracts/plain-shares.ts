@@ -80,7 +80,12 @@ const TOKENS = /(?<![A-Za-z0-9+/_-])(?:hv[sbr]|[sbr])\.[A-Za-z0-9_-]{16,}/g;
 /** What seems to be a share may be a token of the service: that is to be ended, and no cluster is rekeyed for it. */
 export function holdsTokenAlone(value: unknown): boolean {
   const shown = (text: string) => withoutUnseen(text.slice(0, MAX_TEXT));
-  const isShare = (text: string) => textHoldsKeyShare(shown(text).replace(TOKENS, ' '));
+  // As hard a look as for shares, beside tokens that are not in pieces.
+  const isShare = (text: string, member = '') => {
+    const whole = shown(text);
+    const readings = whole.match(TOKENS)?.join() === text.match(TOKENS)?.join() ? [text, whole] : [whole];
+    return readings.some((each) => textHoldsKeyShare(each.replace(TOKENS, ' '), NAMED_A_SHARE.test(member)));
+  };
   return someText(value, (text) => shown(text).search(TOKENS) !== -1) && !someText(value, isShare);
 }
 

@@ -337,7 +337,7 @@ function redirectsTo(error: RunbookError, { origin }: NodeAddress): boolean {
 function mayTryNextNode(request: RequestDescription, error: RunbookError, isStandby: boolean): boolean {
   if (request.effect === 'reads') return NODE_FAILURES.has(error.code);
   if (error.code === 'REQUEST_TIMEOUT') return error.outcomeKnown;
-  if (error.code === 'SERVICE_SEALED') return isStandby;
+  if (error.code === 'SERVICE_SEALED') return isStandby && error.outcomeKnown;
   return error.code === 'UNREACHABLE' || error.code === 'REDIRECT_REFUSED';
 }
 

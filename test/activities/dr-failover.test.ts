@@ -111,17 +111,20 @@ it('the one furthest ahead is proposed; another one may be named, with a warning
   expect((await assess({ to: 'west' })).plan?.digest).not.toBe(authority.plan.digest);
 });
 
-it('one that tells another set follows nobody new; where none is named, nobody guesses which set is meant', async () => {
+it('one that tells another set and knows the primary that is gone is heard; one with another primary follows nobody new', async () => {
   east(true);
   silence();
   const west = bench.cluster('west');
   const role = west.role('dr');
-  west.setRole('dr', { ...role, setId: 'another' } as typeof role, bench.service.now());
+  const becomes = (told: object) => west.setRole('dr', { ...role, ...told }, bench.service.now());
+  becomes({ setId: 'another' });
   expect((await assess()).preconditions).toMatchObject([
     { verdict: 'fail', observed: holding('west another'), next: holding('Name the one that is to become primary') },
   ]);
-  const { route, preconditions } = await assess({ to: 'north' });
-  expect(route?.otherDrSecondaries).toEqual([]);
+  expect((await assess({ to: 'north' })).route?.otherDrSecondaries).toEqual(['west']);
+  becomes({ setId: 'another', primaryClusterAddress: 'https://10.9.9.9:8201', knownPrimaryAddresses: [] });
+  const { route, preconditions } = await assess();
+  expect(route).toMatchObject({ to: 'north', otherDrSecondaries: [] });
   expect(preconditions).toContainEqual(
     expect.objectContaining({ name: 'same DR set', cluster: 'west', verdict: 'warn' }),
   );

@@ -219,7 +219,7 @@ it('a DR secondary of another set is left to its own primary, and the approvers 
   const { route, plan } = await assess();
   expect(route?.otherDrSecondaries).toEqual([]);
   expect(plan?.text).not.toContain('north');
-  const next = 'north is left as it is: it replicates from another primary. Correct drSets in the inventory.';
+  const next = 'north is left as it is: its set may have another primary. Correct drSets in the inventory.';
   expect(route?.findings).toMatchObject([{ code: 'may-not-follow', text: holding('"same DR set": another'), next }]);
 });
 

@@ -1,6 +1,6 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { generateKey } from 'openpgp';
-import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
+import { holdsKeyShare, holdsTokenAlone, textHoldsKeyShare } from '../../src/contracts/plain-shares';
 import { tooSlow } from '../support/by-hand';
 import { newSigningKey, signDocument, DOCUMENT_TYPES } from '../../src/keys';
 
@@ -10,6 +10,13 @@ const bytes = (length: number, seed: number): Buffer =>
 const SHARE = bytes(33, 1);
 
 describe('a key share in the clear', () => {
+  it('is told as one beside a token too, which alone is told as a token', () => {
+    const token = `s.${'Ab3'.repeat(8)}`;
+    const byName = { share: bytes(32, 9).toString('hex'), note: token };
+    const glued = `${token} share\u200b${SHARE.toString('base64')}`;
+    expect([token, { note: token }, byName, glued].map(holdsTokenAlone)).toEqual([true, true, false, false]);
+  });
+
   it.each([
     ['hexadecimal alone', SHARE.toString('hex')],
     ['with what a chat puts into it unseen', SHARE.toString('hex').replace(/.{9}/, '$&\u200b')],

@@ -81,7 +81,7 @@ function whereItStands(what: string, eventId: number | undefined): string {
 /** The critical finding, told at once also outside of the run. */
 function notePlainSecret(state: RunState, code: PlainSecret, where: string, eventId: number | undefined): void {
   const { what, all, next } = PLAIN_SECRETS[code];
-  const before = state.findings.filter((each) => each.code === code).length;
+  const before = state.findings.filter((each) => each.code in PLAIN_SECRETS).length;
   if (before > FINDINGS) return;
   if (before === FINDINGS) {
     const text = `Further signals seem to hold ${all} in plain text: their receipts name them.`;

@@ -108,6 +108,8 @@ export class OperationTokens {
     const before = this.#ceremony;
     this.#ceremony = undefined;
     const people = this.askInstead();
+    // Where the run is stopped meanwhile.
+    if (before) this.run.onEnd(() => before.abandon());
     // Nothing is decided about keys of before while clients may be out: where they stay, that is a finding.
     await inParallel([before?.abandon(), people.ready(choices)]);
     // Not before they are invited: people may choose the way back there, which goes on without them.
