@@ -266,6 +266,18 @@ describe('the choice of the node', () => {
       expect(await failureOf(client.dr.status())).toMatchObject({ ...passing, observed: expect.any(String) as string });
     });
 
+    it('a change that it may have taken, before it was sealed, is not sent on', async () => {
+      const client = await losingItsLeader();
+      // As a proxy before the node gives it: without the errors of the service.
+      first.on(DEMOTE, { status: 503, json: {} });
+      third.on(DEMOTE, { status: 204 });
+      expect(await failureOf(client.dr.primary.demote())).toMatchObject({
+        code: 'SERVICE_SEALED',
+        outcomeKnown: false,
+      });
+      expect(third.calls).toEqual([]);
+    });
+
     it('a change that the one that led answers as sealed is not sent on: it may have taken it before', async () => {
       const client = cluster.client([second.address, third.address]);
       second.on(DEMOTE, unavailable).on('GET sys/seal-status', { json: { sealed: true } });
