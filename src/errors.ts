@@ -24,7 +24,7 @@ const facts = (summary: string, retryable = false, outcomeKnown = true): ErrorCo
 export const ERROR_CODES = {
   // Input and set-up
   INVALID_INPUT: facts('A field of the input is missing or wrong; nothing was touched.'),
-  PLAIN_TEXT_SHARE: facts('What arrived seems to hold a key share in plain text; it was refused.'),
+  PLAIN_TEXT_SHARE: facts('What arrived seems to hold a key share or a token in plain text; it was refused.'),
   UNKNOWN_RUNBOOK: facts('No runbook has this name.'),
   UNKNOWN_DEPLOYMENT: facts('The inventory has no deployment of this name.'),
   UNKNOWN_CLUSTER: facts('The deployment has no cluster of this name.'),

@@ -157,7 +157,8 @@ export async function destroyCeremonyKeys(input: {
   // Also those past their time, which no sweep came to yet.
   const mine = (await keyRecords.ofRun(run, 0)).filter((record) => record.cid === cid);
   for (const record of mine) await keyRecords.destroy(record);
-  if (await keyRecords.has(cid)) return { destroyed: false, text: 'keys that another run made stay for the sweeper' };
+  if (await keyRecords.has(cid))
+    return { destroyed: false, text: 'keys that another run made, or that cannot be read, stay for the sweeper' };
   return { destroyed: true, text: mine.length > 0 ? `keys of ${mine.length} epoch(s) destroyed` : 'gone already' };
 }
 

@@ -1,7 +1,7 @@
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { holdsKeyShare } from '../contracts/plain-shares';
+import { plainSecretIn } from '../contracts/plain-shares';
 import { mayBeMistyped, readHolderKey } from '../documents/signing-keys';
 import type { SigningKey } from '../documents/signing-keys';
 import { errnoOf, isRunbookError, RunbookError } from '../errors';
@@ -168,15 +168,17 @@ export async function writeSecretFile(path: string, content: string): Promise<vo
 }
 
 /**
- * What people send is recorded for ever where many can read it: what seems to be a key share does not leave this machine
+ * What people send is recorded for ever where many can read it: what seems to be a key share or a token does not leave this machine
  * in plain text.
  *
  * @throws RunbookError `PLAIN_TEXT_SHARE`. Nothing of it is repeated.
  */
 export function refusePlainShare(input: unknown): void {
-  if (!holdsKeyShare(input)) return;
-  throw new RunbookError('PLAIN_TEXT_SHARE', 'This seems to hold a key share in plain text. Nothing was sent.', {
-    needed: 'a text without key shares',
-    next: 'A key share is given by "runbook share" alone, which encrypts it. It is now in the history of your shell: remove it there.',
+  const plain = plainSecretIn(input);
+  if (!plain) return;
+  const [what, command] = plain === 'plain-text-token' ? ['token', 'provide-token'] : ['key share', 'share'];
+  throw new RunbookError('PLAIN_TEXT_SHARE', `This seems to hold a ${what} in plain text. Nothing was sent.`, {
+    needed: `a text without ${what}s`,
+    next: `A ${what} is given by "runbook ${command}" alone, which encrypts it. It is now in the history of your shell: remove it there.`,
   });
 }

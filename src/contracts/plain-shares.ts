@@ -77,7 +77,13 @@ export function holdsKeyShare(value: unknown, deep = DOCUMENTS_DEEP): boolean {
 
 const TOKENS = /(?<![A-Za-z0-9+/_-])(?:hv[sbr]|[sbr])\.[A-Za-z0-9_-]{16,}/g;
 
-/** What seems to be a share may be a token of the service: that is to be ended, and no cluster is rekeyed for it. */
+/** What seems to stand in plain text in `value`: a token of the service alone is to be ended, and no cluster is rekeyed for it. */
+export function plainSecretIn(value: unknown): 'plain-text-share' | 'plain-text-token' | undefined {
+  if (!holdsKeyShare(value)) return undefined;
+  return holdsTokenAlone(value) ? 'plain-text-token' : 'plain-text-share';
+}
+
+/** Of a value that seems to hold a share: whether that is a token. */
 export function holdsTokenAlone(value: unknown): boolean {
   const shown = (text: string) => withoutUnseen(text.slice(0, MAX_TEXT));
   // As hard a look as for shares, beside tokens that are not in pieces.

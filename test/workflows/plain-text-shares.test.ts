@@ -14,6 +14,7 @@ import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 
+const TOKEN = `hvs.${'Ab3'.repeat(8)}`;
 /** As long as a key share, and nobody's; another one for each place. */
 const shares = new Map<string, string>();
 function plain(where: string): string {
@@ -84,9 +85,8 @@ describe('a key share in plain text, in what is no share', () => {
   });
 
   it('an operation token instead is told as one: it is to be ended, and nothing is rekeyed', async () => {
-    const token = `hvs.${'Ab3'.repeat(8)}`;
-    shares.set('a token', token);
-    await run.handle.signal('approve', { name: 'grace', comment: `take ${token}` });
+    shares.set('a token', TOKEN);
+    await run.handle.signal('approve', { name: 'grace', comment: `take ${TOKEN}` });
     expect(await run.receiptOf('approve', 2)).toMatchObject({ verdict: 'refused', code: 'plain-text-token' });
     const { findings } = await run.status();
     expect(findings.find(({ code }) => code === 'plain-text-token')?.next).toMatch(
@@ -149,6 +149,17 @@ describe('a key share in plain text, in what is no share', () => {
     }
   });
 
+  it('a token in the start input is told as one: it is to be ended, and nothing is rekeyed', async () => {
+    const refused = await scenario.start({ reason: `with ${TOKEN}` });
+    const { code, message, details } = await refused.failure();
+    expect([code, message]).toEqual([
+      'PLAIN_TEXT_SHARE',
+      expect.stringMatching(/^A token seems to stand in plain text/),
+    ]);
+    expect(JSON.stringify(details)).toMatch(/without tokens.*In this order: end that token now/);
+    told.push(message, details);
+  });
+
   it('a run that tells people nothing else tells it at once: a dry run and a check of readiness, while they read', async () => {
     const over = signalled();
     scenario.service.faults.add({ endpoint: /./, action: () => over.promise, times: Infinity });
@@ -170,8 +181,24 @@ describe('a key share in plain text, in what is no share', () => {
     }
   });
 
+  it('a flood of shares and tokens is one: the rest is counted in receipts', async () => {
+    const over = signalled();
+    scenario.service.faults.add({ endpoint: /./, action: () => over.promise, times: Infinity });
+    const flooded = await scenario.run('readiness');
+    for (let index = 1; index <= 24; index++)
+      await flooded.handle.signal('paste', { text: index % 2 === 0 ? TOKEN : plain('a flood') });
+    await flooded.receiptOf('unknown', 24);
+    scenario.service.faults.clear();
+    over.resolve();
+    const { findings } = await flooded.report();
+    const plainOnes = findings.filter(({ code }) => code.startsWith('plain-text-'));
+    expect(plainOnes).toHaveLength(21);
+    expect(plainOnes.at(-1)?.text).toMatch(/^Further signals seem/);
+    told.push(findings);
+  });
+
   it('no share stands anywhere else: other events, logs, reports, files, notifications, status', async () => {
-    expect(shares.size).toBe(12);
+    expect(shares.size).toBe(13);
     // Of this run: those that were refused have the same Workflow ID.
     const all = await scenario.attach(scenario.workflowId, runId).events();
     const events = all.filter((event) => !event.workflowExecutionSignaledEventAttributes);

@@ -204,8 +204,8 @@ export class Run {
       this.#end(record, 'done');
     } catch (error) {
       const failure = failureFacts(error);
+      this.#end(record, 'failed', failure?.code ?? 'stopped');
       if (!failure) throw error;
-      this.#end(record, 'failed', failure.code);
       this.state.finding({
         severity: 'warning',
         code: 'clean-up-failed',

@@ -1,5 +1,5 @@
 import { condition, defineSignal, defineUpdate, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
-import { holdsKeyShare, holdsTokenAlone, textHoldsKeyShare } from '../../src/contracts/plain-shares';
+import { holdsKeyShare, plainSecretIn } from '../../src/contracts/plain-shares';
 import type { Finding } from '../../src/contracts/run-facts';
 import { MANY_SIGNALS, SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
@@ -182,22 +182,19 @@ export class Signals {
     }
     this.#countLookedAt(signal, name);
     // What is sent as a share has checks of its own, which know envelopes.
-    if (signal !== 'share' && holdsKeyShare(input)) this.#putPlain(signal, arrival, input);
-    else this.#put(signal, signal, arrival, input);
+    const plain = signal === 'share' ? undefined : plainSecretIn(input);
+    // Nothing of what it holds is kept but what it seems to be.
+    this.#put(plain ? 'plain' : signal, signal, arrival, plain ?? input);
   }
 
   /** A name is shown where it looks like a slip of the keyboard; anything else could be somebody's secret. */
   #appendUnknown(name: string, args: readonly unknown[]): void {
     const arrival = this.#count('unknown');
+    const plain = arrival > LOOKED_AT.perSignal ? undefined : plainSecretIn([name, args]);
     if (arrival > LOOKED_AT.perSignal) this.#leaveUnread('unknown');
-    else if (textHoldsKeyShare(name) || holdsKeyShare(args)) this.#putPlain('unknown', arrival, [name, args]);
+    else if (plain) this.#put('plain', 'unknown', arrival, plain);
     else if (arrival > UNKNOWN_RECEIPTS) this.#leaveUnread('unknown');
     else this.#put('unknown', 'unknown', arrival, /^[A-Za-z][A-Za-z-]{0,24}$/.test(name) ? name : '(not shown)');
-  }
-
-  /** Nothing of what it holds is kept but what it seems to be. */
-  #putPlain(signal: InboxItem['signal'], arrival: number, input: unknown): void {
-    this.#put('plain', signal, arrival, holdsTokenAlone(input) ? 'plain-text-token' : 'plain-text-share');
   }
 
   #leaveUnread(signal: InboxItem['signal']): void {

@@ -1,6 +1,6 @@
 import { workflowInfo } from '@temporalio/workflow';
 import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
-import { holdsKeyShare } from '../../src/contracts/plain-shares';
+import { plainSecretIn } from '../../src/contracts/plain-shares';
 import { ENVELOPE_VERDICTS, nextOfShare, withNext } from '../../src/contracts/receipts';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { InboxItem, SignalName } from '../../src/contracts/signals';
@@ -60,12 +60,13 @@ export async function giveReceipts<K extends { readonly verdicts: readonly Verdi
 const FINDINGS = 20;
 
 /** What to do about a secret in the database of Temporal, in the order that counts. */
-const AFTER_PLAIN_SHARE =
-  'In this order: finish this run; rekey the cluster, so that the share is worth nothing; then delete this run, its resets, exports and backups.';
 const PLAIN_SECRETS = {
-  'plain-text-share': { what: 'a key share', all: 'key shares', next: AFTER_PLAIN_SHARE },
+  'plain-text-share': {
+    what: 'key share',
+    next: 'In this order: finish this run; rekey the cluster, so that the share is worth nothing; then delete this run, its resets, exports and backups.',
+  },
   'plain-text-token': {
-    ...{ what: 'a token', all: 'tokens' },
+    what: 'token',
     next: 'In this order: end that token now (an operation token with operation-token/delete on its cluster, any other by revoking it); finish this run; then delete this run, its resets, exports and backups.',
   },
 } as const;
@@ -80,32 +81,34 @@ function whereItStands(what: string, eventId: number | undefined): string {
 
 /** The critical finding, told at once also outside of the run. */
 function notePlainSecret(state: RunState, code: PlainSecret, where: string, eventId: number | undefined): void {
-  const { what, all, next } = PLAIN_SECRETS[code];
+  const { what, next } = PLAIN_SECRETS[code];
   const before = state.findings.filter((each) => each.code in PLAIN_SECRETS).length;
   if (before > FINDINGS) return;
   if (before === FINDINGS) {
-    const text = `Further signals seem to hold ${all} in plain text: their receipts name them.`;
+    const text = `Further signals seem to hold ${what}s in plain text: their receipts name them.`;
     state.finding({ severity: 'critical', code, text, next: 'Find out who sends them, and stop it.' });
     return;
   }
-  const text = `${what.replace(/^a/, 'A')} seems to stand in plain text in ${whereItStands(where, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`;
+  const text = `A ${what} seems to stand in plain text in ${whereItStands(where, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`;
   state.alarm({ severity: 'critical', code, text, next });
 }
 
 /**
- * Refuses a start input that seems to hold a key share: before anything of it is copied, also to a run of another
+ * Refuses a start input that seems to hold a key share or a token: before anything of it is copied, also to a run of another
  * Workflow ID.
  *
  * @throws ApplicationFailure PLAIN_TEXT_SHARE, which fails the run
  */
 export function refusePlainShareInput(runbook: string, input: unknown): void {
-  if (!holdsKeyShare(input)) return;
+  const plain = plainSecretIn(input);
+  if (!plain) return;
+  const { what, next } = PLAIN_SECRETS[plain];
   const where = whereItStands(`the input of ${runbook}`, 1);
-  const stands = `A key share seems to stand in plain text in ${where}. Nothing was touched and nothing copied; it is in Temporal's database.`;
+  const stands = `A ${what} seems to stand in plain text in ${where}. Nothing was touched and nothing copied; it is in Temporal's database.`;
   throw stepFailure('PLAIN_TEXT_SHARE', stands, {
     observed: where,
-    needed: 'an input without key shares',
-    next: AFTER_PLAIN_SHARE,
+    needed: `an input without ${what}s`,
+    next,
   });
 }
 
@@ -118,7 +121,7 @@ export async function refusePlainShares(state: RunState, items: readonly InboxIt
   const found = await checked(() => checks.readSignalEvents({ signals: signals.slice(0, FINDINGS) }));
   for (const { signal, arrival, input } of items) {
     const code = input === 'plain-text-token' ? input : 'plain-text-share';
-    const text = `refused: it seems to hold ${PLAIN_SECRETS[code].what} in plain text, and was copied nowhere`;
+    const text = `refused: it seems to hold a ${PLAIN_SECRETS[code].what} in plain text, and was copied nowhere`;
     state.receipt({ signal, arrival, verdict: 'refused', code, text });
     const event = found?.events.find((each) => each.signal === signal && each.arrival === arrival);
     const name = signal === 'unknown' ? 'signal of an unknown name' : `signal ${signal}`;
@@ -143,9 +146,10 @@ export async function refuseShares(state: RunState, items: readonly InboxItem[])
   const { deployment } = state;
   const arrived = items.map(({ arrival }) => arrival);
   const known = await checked(() => checks.checkUnaskedShares({ deployment, arrived }));
-  const unchecked = ({ arrival, input }: InboxItem): EnvelopeVerdict =>
-    holdsKeyShare(input)
-      ? { arrival, code: 'plain-text-share', text: ENVELOPE_VERDICTS['plain-text-share'] }
-      : { arrival, code: 'no-ceremony', text: 'refused: this run collects no key shares now' };
+  const unchecked = ({ arrival, input }: InboxItem): EnvelopeVerdict => {
+    const plain = plainSecretIn(input);
+    if (plain) return { arrival, code: plain, text: ENVELOPE_VERDICTS[plain] };
+    return { arrival, code: 'no-ceremony', text: 'refused: this run collects no key shares now' };
+  };
   receiveVerdicts(state, known?.verdicts ?? items.map(unchecked));
 }

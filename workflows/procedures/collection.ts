@@ -5,7 +5,7 @@ import type {
   EnvelopeVerdict,
   OperationTokenReference,
 } from '../../src/contracts/ceremony';
-import { holdsKeyShare } from '../../src/contracts/plain-shares';
+import { plainSecretIn } from '../../src/contracts/plain-shares';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { InboxItem } from '../../src/contracts/signals';
@@ -166,11 +166,11 @@ export abstract class Collection {
     const verdict = lost
       ? { code: 'keys-gone', text: 'refused: the keys of this invitation are gone: it counts for nothing' }
       : { code: 'not-checked', text: `could not be checked now (${code}); send it again` };
-    const plain = { code: 'plain-text-share', text: ENVELOPE_VERDICTS['plain-text-share'] };
-    return items.map(({ arrival, input }) => ({
-      arrival,
-      ...(holdsKeyShare(input) ? plain : past ? ANOTHER_ROUND : verdict),
-    }));
+    return items.map(({ arrival, input }) => {
+      const plain = plainSecretIn(input);
+      if (plain) return { arrival, code: plain, text: ENVELOPE_VERDICTS[plain] };
+      return { arrival, ...(past ? ANOTHER_ROUND : verdict) };
+    });
   }
 
   /** Whether people were asked anew meanwhile. */

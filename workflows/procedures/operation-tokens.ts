@@ -108,10 +108,13 @@ export class OperationTokens {
     const before = this.#ceremony;
     this.#ceremony = undefined;
     const people = this.askInstead();
-    // Where the run is stopped meanwhile.
-    if (before) this.run.onEnd(() => before.abandon());
-    // Nothing is decided about keys of before while clients may be out: where they stay, that is a finding.
-    await inParallel([before?.abandon(), people.ready(choices)]);
+    if (before) {
+      this.run.onEnd(() => before.abandon());
+      // While clients may be out nothing waits for the host of those keys: they are destroyed at the end.
+      if (this.run.inOutage) before.withdraw();
+      else await before.abandon();
+    }
+    await people.ready(choices);
     // Not before they are invited: people may choose the way back there, which goes on without them.
     this.#ceremony = people;
     await people.collect(cluster, choices);

@@ -77,6 +77,29 @@ describe('a kept token that cannot be taken', () => {
   });
 
   it.each([
+    ['inside an outage nobody waits for their host', true, ['withdraw', 'ready', 'abandon']],
+    ['else at once, and where the run is stopped meanwhile, at its end', false, ['abandon', 'ready', 'abandon']],
+  ])('keys with which others were asked are destroyed: %s', async (_, inOutage, order) => {
+    const called: string[] = [];
+    const calling = (name: string) => () => {
+      called.push(name);
+      return Promise.resolve();
+    };
+    const before = { withdraw: calling('withdraw'), abandon: calling('abandon') } as unknown as TokenCeremony;
+    const ready = () => calling('ready')().then(() => Promise.reject(new OutageDecision('leave')));
+    const people = { ready } as unknown as TokenCeremony;
+    const failing = { 'Take the kept operation token of west': [gone] };
+    const deleteOperationTokens = () => Promise.resolve({ disposals: [], findings: [] });
+    const { run, end } = fakeRun({ failing, run: { inOutage }, calls: { deleteOperationTokens } });
+    const kept = [{ cluster: 'west', entry: 'an entry', text: 'kept' }];
+    const tokens = new OperationTokens(run, 'payments', TARGETS, before, () => people, kept);
+    tokens.authorise({} as never);
+    await expect(tokens.of('west')).rejects.toBeInstanceOf(OutageDecision);
+    await end();
+    expect(called).toEqual(order);
+  });
+
+  it.each([
     ['its outcome is not known', { ...gone, outcomeKnown: false }],
     ['it is not approved, as nothing of this run is by another inventory', { ...gone, code: 'NOT_APPROVED' }],
     ['the record cannot be read', { ...gone, code: 'RECORD_UNAVAILABLE' }],
