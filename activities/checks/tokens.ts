@@ -160,13 +160,10 @@ export function freeSlot(
 }
 
 /** As many holders as the service requires key shares. */
-export function enoughHolders(
-  { cluster, attempt }: Pick<ClusterObservation, 'cluster'> & { readonly attempt?: { readonly required: number } },
-  deployment: Deployment,
-): Check {
-  const { good, observed, needed, next } = judgeRoster(deployment, attempt?.required);
+export function enoughHolders({ cluster, seal }: ClusterObservation, deployment: Deployment): Check {
+  const { good, observed, needed, next } = judgeRoster(deployment, seal?.threshold);
   const name = 'enough key holders';
-  if (attempt === undefined)
+  if (seal?.threshold === undefined)
     return notCheckable(name, cluster, { observed: `${observed}, threshold not readable`, needed });
   return check(name, cluster, good, { observed, needed, next });
 }

@@ -104,7 +104,7 @@ async function planCeremony(
         : hasRole(observation, 'dr', 'secondary', 'Operation tokens exist on DR secondaries only.'),
       ...(entry ? [ceremonyCallsAllowed(cluster, kind, version, entry)] : []),
       attempt ? freeSlot({ ...observation, attempt }, undefined, kind) : slotUnread(cluster, slot),
-      enoughHolders({ cluster, attempt }, deployment),
+      enoughHolders(observation, deployment),
     ],
   };
   if (recipient && 'refused' in recipient) return base;
