@@ -146,7 +146,7 @@ const filterNeeded = { path: ['expected'], message: 'a performance secondary nee
 const OF_KIND = {
   ...all(ofKind, 'awaitReplicationDisabled', 'awaitSecondaryGone', 'awaitServiceReady', 'proveWrite'),
   ...all(ofKind, 'checkFormerPrimaryDemoted', 'compareAfterDemotion', 'compareMerkleRoots', 'demotePrimary'),
-  ...all(ofKind, 'describeSplit', 'disablePrimary', 'enablePrimary', 'awaitOutsideSecondary', 'followBootstrap'),
+  ...all(ofKind, 'disablePrimary', 'enablePrimary', 'awaitOutsideSecondary', 'followBootstrap'),
   ...all(ofKind, 'quiesceByQuota', 'revokeSecondary', 'unfenceFormerPrimary', 'writeMarker'),
   ...all(onSecondary, 'disableSecondary', 'forgetPrimary', 'promoteSecondary'),
   ...all(ofKind.refine(hasFilter, filterNeeded), 'enableSecondary', 'issueOutsideToken'),

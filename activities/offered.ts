@@ -15,7 +15,7 @@ export { sampleWal } from './evidence/wal-samples';
 export { compareDynamicFilters, readPathsFilter, readPathsFilters, writePathsFilter } from './filters/filters';
 export { runHook, probeService } from './hooks/run-hook';
 export { readRunbookInput } from './run-beginning';
-export { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/rejoin';
+export { checkFormerPrimaryDemoted, unfenceFormerPrimary } from './joining/rejoin';
 export { enableSecondary } from './joining/enable-secondary';
 export { awaitDrStreaming, awaitPerformanceSecondaries, compareMerkleRoots } from './joining/following';
 export { enablePrimary } from './joining/enable-secondary';

@@ -1,17 +1,14 @@
 import type { Authority, BetweenClusters, ChangeResult, OfKind } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
-import type { Finding } from '../../src/contracts/run-facts';
 import { verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { betweenClusters } from '../execution';
 import { callHook } from '../hooks/run-hook';
-import { connectedTo } from '../checks/replication';
 import { demandNoNodePrimary, demandServing } from '../roles/other-side';
 import type { RoleOpinions } from '../roles/prove-not-primary';
 import { opinionsText } from '../roles/prove-not-primary';
 import { awaitNamed } from '../tokens/operation-token';
-import { readBothKinds } from './following';
 
 /* A former primary comes back after a failover: `secondary` is the former primary, `primary` the one that serves (facts 8.4). */
 
@@ -22,19 +19,6 @@ const KNOWN_MODES: readonly string[] = ['primary', 'secondary', 'disabled'];
 
 /** A former primary of a kind of replication, and the one that serves. */
 type Rejoining = BetweenClusters & OfKind;
-
-/** What is lost by its joining, while it is still there to be read: how much, nothing tells. */
-export async function describeSplit(
-  input: Rejoining,
-): Promise<{ readonly observed: string; readonly findings: readonly Finding[] }> {
-  const { kind, primary, secondary } = input;
-  const { signal, target } = betweenClusters(input);
-  const seen = await readBothKinds(target, signal);
-  const { lastWal } = seen[kind];
-  const wal = lastWal === undefined ? '' : `; it is at WAL ${lastWal}`;
-  const observed = `how much ${secondary} wrote after the split is not known${wal}`;
-  return { observed, findings: splitFindings(secondary, primary, observed, connectedTo(kind, seen)) };
-}
 
 /**
  * Reads what must hold before the former primary is let out, and after people did it: none of its nodes says primary,
@@ -82,32 +66,4 @@ async function requireDemoted(
   }
   await demandServing(other, kind, `${name} must stay fenced`);
   return said;
-}
-
-/** What must be said before a former primary joins: what is lost, what it may have broken, what contradicts its fence. */
-function splitFindings(former: string, primary: string, amount: string, connected: readonly string[]): Finding[] {
-  return [
-    {
-      severity: 'warning',
-      code: 'writes-after-split-lost',
-      text: `What ${former} wrote after ${primary} had become primary is lost when it joins: ${amount}.`,
-      next: `Compare with what clients of ${former} believe to have written; a snapshot from before its demotion is the only copy.`,
-    },
-    {
-      severity: 'warning',
-      code: 'leases-of-two-primaries',
-      text: `While ${former} was active it may have revoked leases, and rotated credentials, that ${primary} had renewed or held meanwhile.`,
-      next: `Look for refused credentials behind ${primary} (databases, clouds), and rotate or revoke there what no longer works.`,
-    },
-    ...(connected.length === 0
-      ? []
-      : [
-          {
-            severity: 'critical' as const,
-            code: 'former-primary-not-fenced',
-            text: `Secondaries were connected to ${former} while ${primary} was primary: ${connected.join(', ')}. They received what ${former} wrote.`,
-            next: `Point each of them at ${primary} (secondaryRepointing), and compare their Merkle trees.`,
-          },
-        ]),
-  ];
 }

@@ -1,6 +1,7 @@
 import type { Assessment, KnownFilter } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
+import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import type { Deployment } from '../../src/inventory';
@@ -46,6 +47,9 @@ export interface RejoinRoute {
   /** Of the former primary, before its demotion. */
   readonly snapshot: boolean;
   readonly hooks: { readonly unfence: boolean };
+  /** What is lost by its joining: how much, nothing tells. */
+  readonly lost: string;
+  readonly findings: readonly Finding[];
 }
 
 type RejoinInput = InputOf<'drRejoin'> | InputOf<'performanceRejoin'>;
@@ -86,6 +90,9 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
     lastPrimaryChange(currentExecution(), deployment.name),
   ]);
   const snapshot = snapshotWanted(deployment, 'demotion', cluster);
+  const { lastWal } = former[kind] ?? {};
+  const wal = lastWal === undefined ? '' : `; it is at WAL ${lastWal}`;
+  const lost = `how much ${cluster} wrote after the split is not known${wal}`;
   const route: RejoinRoute = {
     kind,
     cluster,
@@ -96,6 +103,8 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
     filter: filter?.known,
     snapshot: demotes && snapshot.wanted,
     hooks: { unfence: deployment.hooks.unfence !== undefined },
+    lost,
+    findings: splitFindings(cluster, primary.cluster, lost, connectedTo(kind, former)),
   };
   const pair = { on: former, with: primary };
   const detail = filter && describeFilter(filter.known.filter);
@@ -271,7 +280,6 @@ function stepsOf(
 ) {
   return [
     tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
-    `State what ${cluster} wrote after the split`,
     mode === 'primary' && snapshot,
     mode === 'primary' && `Demote ${cluster}, where ${serving} serves as primary at that moment`,
     'Ask gate "unfence"',
@@ -283,5 +291,33 @@ function stepsOf(
     COMPARE_ROOTS,
     tokenSteps(former, tokenSource).end,
     FINAL_STATE,
+  ];
+}
+
+/** What is told of its joining beside the plan: what is lost, what it may have broken, what contradicts its fence. */
+function splitFindings(former: string, primary: string, amount: string, connected: readonly string[]): Finding[] {
+  return [
+    {
+      severity: 'warning',
+      code: 'writes-after-split-lost',
+      text: `What ${former} wrote after ${primary} had become primary is lost when it joins: ${amount}.`,
+      next: `Compare with what clients of ${former} believe to have written; a snapshot from before its demotion is the only copy.`,
+    },
+    {
+      severity: 'warning',
+      code: 'leases-of-two-primaries',
+      text: `While ${former} was active it may have revoked leases, and rotated credentials, that ${primary} had renewed or held meanwhile.`,
+      next: `Look for refused credentials behind ${primary} (databases, clouds), and rotate or revoke there what no longer works.`,
+    },
+    ...(connected.length === 0
+      ? []
+      : [
+          {
+            severity: 'critical' as const,
+            code: 'former-primary-not-fenced',
+            text: `Secondaries were connected to ${former} while ${primary} was primary: ${connected.join(', ')}. They received what ${former} wrote.`,
+            next: `Point each of them at ${primary} (secondaryRepointing), and compare their Merkle trees.`,
+          },
+        ]),
   ];
 }

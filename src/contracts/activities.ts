@@ -244,7 +244,7 @@ export const ACTIVITY_KINDS = {
   ...all('read', 'assessRootTokenCeremony', 'assessSecondaryDecommission', 'assessSecondaryRepointing'),
   ...all('read', 'assessOperationTokenDisposal', 'checkApprovals', 'checkControls', 'checkCredential'),
   ...all('read', 'checkDecisions', 'checkFormerPrimaryDemoted', 'checkUnaskedShares'),
-  ...all('read', 'compareDynamicFilters', 'compareMerkleRoots', 'describeRun', 'describeSplit'),
+  ...all('read', 'compareDynamicFilters', 'compareMerkleRoots', 'describeRun'),
   ...all('read', 'readPathsFilter', 'readPathsFilters', 'readQuotas', 'readRunbookInput', 'readSignalEvents'),
   ...all('wait', 'awaitDrStreaming', 'awaitOutsideSecondary', 'awaitPerformanceSecondaries'),
   ...all('wait', 'awaitPrimaryGone', 'awaitReplicationDisabled', 'awaitSecondaryGone', 'followBootstrap'),

@@ -56,7 +56,8 @@ async function rejoin(
 
   // 2. What is lost is said, and saved where the inventory wants a snapshot, while it is still there.
   run.state.enterPhase('working');
-  const split = await describeSplit(run, input, route);
+  run.state.noteFindings(route.findings);
+  run.state.fact({ kind: 'loss', loss: 'unknown', why: route.lost });
   const before = { deployment: input.deployment, cluster: route.cluster, event: 'demotion' } as const;
   await takeSnapshot(run, route.snapshot, before, approvals.authority);
 
@@ -105,22 +106,11 @@ async function rejoin(
       formerPrimary: secondary,
       primary,
       wasDemotedBefore: former === 'secondary',
-      lost: split?.observed ?? 'what was written after the split was not read',
+      lost: route.lost,
       streams,
       merkleRoots: roots ?? 'not compared',
     },
   };
-}
-
-/** Step 2, while it is still there to be read. */
-async function describeSplit(run: Run, { deployment }: RejoinInput, { kind, cluster, primary }: RejoinRoute) {
-  const split = await run.skippableStep(
-    `State what ${cluster} wrote after the split`,
-    'how much is lost is then not known',
-    (call) => call.describeSplit({ deployment, kind, primary, secondary: cluster }),
-  );
-  if (split) run.state.fact({ kind: 'loss', loss: 'unknown', why: split.observed });
-  return split;
 }
 
 /**
