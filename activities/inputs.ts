@@ -100,7 +100,6 @@ export const INPUT_MEMBERS = {
   given: z.unknown(),
   holders: list(person),
   id: pathPart,
-  ids: list(pathPart),
   kind: z.enum(['dr', 'performance', 'operation-token', 'root-token']),
   mode: z.enum(['planned', 'unplanned', 'forced']),
   options: z.looseObject({ diff: z.boolean(), force: z.boolean(), skipFlush: z.boolean() }),

@@ -12,7 +12,7 @@ export { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from
 export { writeMarker, compareAfterDemotion } from './evidence/data-evidence';
 export { awaitServiceReady, proveWrite } from './evidence/service-readiness';
 export { sampleWal } from './evidence/wal-samples';
-export { compareDynamicFilters, readPathsFilter, readPathsFilters, writePathsFilter } from './filters/filters';
+export { compareDynamicFilters, readPathsFilter, writePathsFilter } from './filters/filters';
 export { runHook, probeService } from './hooks/run-hook';
 export { readRunbookInput } from './run-beginning';
 export { checkFormerPrimaryDemoted, unfenceFormerPrimary } from './joining/rejoin';

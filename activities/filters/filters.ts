@@ -4,7 +4,6 @@ import type {
   ChangeResult,
   FilterState,
   OnCluster,
-  OnDeployment,
   PathsFilterFacts,
 } from '../../src/contracts/activities';
 import { RunbookError } from '../../src/errors';
@@ -15,18 +14,7 @@ import { readKind } from '../observe';
 import { pairOf, verifyFollowing } from '../joining/repoint-authority';
 import { CHANGE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitIdentity, readClusterId } from '../tokens/operation-token';
-import {
-  describeFilter,
-  filterOfId,
-  filterUnder,
-  filtersUnder,
-  isWider,
-  readFilterOfId,
-  readFiltersOf,
-  standing,
-  stateOf,
-} from './paths-filters';
-import type { SecondaryFilters } from './paths-filters';
+import { describeFilter, filterOfId, filterUnder, filtersUnder, isWider, standing, stateOf } from './paths-filters';
 
 /* Paths filters of a performance primary become what is wanted (interface 4.2: `paths-filter`; facts 6). */
 
@@ -137,25 +125,6 @@ export async function readPathsFilter(input: BetweenClusters) {
     needed: 'one filter',
     next: `Write the right filter under each of these ids on ${primary}, then retry.`,
   });
-}
-
-/** The filters of these secondaries as they are. */
-export async function readPathsFilters(
-  input: OnDeployment & {
-    readonly primary: string;
-    readonly secondaries: readonly string[];
-    /** Of no cluster of the inventory. */
-    readonly ids?: readonly string[];
-  },
-): Promise<{ readonly secondaries: readonly SecondaryFilters[] }> {
-  const { deployment, primary, secondaries, ids = [] } = input;
-  const { clusters, signal, access: source } = onCluster({ deployment, cluster: primary });
-  return {
-    secondaries: await Promise.all([
-      ...secondaries.map((each) => readFiltersOf(source, clusters.of(deployment, each), signal)),
-      ...ids.map((id) => readFilterOfId(source, id, signal)),
-    ]),
-  };
 }
 
 /** Compares the dynamic filter of a secondary as both sides tell it, and with what is expected. */

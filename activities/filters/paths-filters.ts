@@ -74,15 +74,6 @@ export function standing(filters: SecondaryFilters['filters']): {
   return { differing: filters.map((each) => `${each.id}: ${describeFilter(each.filter)}`).join('; ') };
 }
 
-/** The filter under an id that no cluster of the inventory has. */
-export async function readFilterOfId(
-  source: ClusterAccess,
-  id: string,
-  signal: AbortSignal,
-): Promise<SecondaryFilters> {
-  return { secondary: id, outside: true, id, filters: await filtersUnder(source, [id], signal), attached: false };
-}
-
 /**
  * What approvers are told of the paths that the primary does not tell as mounts, as one that is mistyped. What cannot be
  * asked is no reason to warn.

@@ -11,9 +11,9 @@ import { hasRole, ownerOf, roleText, rolesOf } from '../checks/replication';
 import {
   describeFilter,
   filterOfId,
+  filtersUnder,
   isWider,
   notMounted,
-  readFilterOfId,
   readFiltersOf,
   stateOf,
 } from '../filters/paths-filters';
@@ -62,7 +62,10 @@ export async function assessFilterReconciliation(
       ...(await readFiltersOf(source, access(cluster), signal)),
       wanted: wanted.get(cluster),
     })),
-    ...ids.map(async ([id, filter]) => ({ ...(await readFilterOfId(source, id, signal)), wanted: stateOf(filter) })),
+    ...ids.map(async ([id, filter]) => {
+      const filters = await filtersUnder(source, [id], signal);
+      return { ...{ secondary: id, outside: true as const, id, filters }, attached: false, wanted: stateOf(filter) };
+    }),
   ]).catch((error: unknown) => {
     if (isRunbookError(error, 'PERMISSION_DENIED')) return error.code;
     throw error;

@@ -245,7 +245,7 @@ export const ACTIVITY_KINDS = {
   ...all('read', 'assessOperationTokenDisposal', 'checkApprovals', 'checkControls', 'checkCredential'),
   ...all('read', 'checkDecisions', 'checkFormerPrimaryDemoted', 'checkUnaskedShares'),
   ...all('read', 'compareDynamicFilters', 'compareMerkleRoots', 'describeRun'),
-  ...all('read', 'readPathsFilter', 'readPathsFilters', 'readQuotas', 'readRunbookInput', 'readSignalEvents'),
+  ...all('read', 'readPathsFilter', 'readQuotas', 'readRunbookInput', 'readSignalEvents'),
   ...all('wait', 'awaitDrStreaming', 'awaitOutsideSecondary', 'awaitPerformanceSecondaries'),
   ...all('wait', 'awaitPrimaryGone', 'awaitReplicationDisabled', 'awaitSecondaryGone', 'followBootstrap'),
   ...all('wait', 'followDrReindex', 'probeMerkleTree', 'probeProvidedToken', 'sampleWal'),

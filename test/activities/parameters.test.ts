@@ -213,9 +213,6 @@ describe('a paths filter', () => {
     const { outcome, observed } = await bench.call('writePathsFilter', input);
     expect([outcome, observed]).toEqual(['done', expect.stringContaining('before: no paths filter')]);
     expect(bench.cluster('east').filterOf('another-team')).toEqual(DENY);
-    const read = { deployment: DEPLOYMENT, primary: 'east', secondaries: [], ids: ['another-team'] };
-    const { secondaries } = await bench.call('readPathsFilters', read);
-    expect(secondaries).toMatchObject([{ outside: true, id: 'another-team' }]);
     // What the inventory knows is named by its cluster.
     const own = await reconcile({ ids: { [bench.cluster('europe').clusterId]: DENY } });
     expect(failing(own)[0]?.next).toBe('Name europe by its name instead.');

@@ -47,26 +47,12 @@ async function reconcile(run: Run, input: InputOf<'filterReconciliation'>): Prom
       await sameFilterOnBothSides(run, pair, { id, filter: wanted === 'none' ? undefined : wanted });
     }
 
-  // 4. What is there now.
-  run.state.enterPhase('finishing');
-  const after = await run.skippableStep(
-    'Read the filters back',
-    'the report does not say what the filters are now',
-    (call) =>
-      call.readPathsFilters({
-        deployment: input.deployment,
-        primary: route.primary,
-        secondaries: route.secondaries.filter(({ outside }) => !outside).map(({ secondary }) => secondary),
-        ids: route.secondaries.filter(({ outside }) => outside).map(({ id }) => id),
-      }),
-  );
   return {
     outcome: 'completed',
     leftToDo: [],
     result: {
       primary: route.primary,
       before: snapshot(route.secondaries),
-      ...(after ? { after: snapshot(after.secondaries) } : {}),
       ...(route.changes.length > 0 ? { undo: { runbook: 'filterReconciliation', input: undo } } : {}),
     },
   };
