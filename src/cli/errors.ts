@@ -96,6 +96,15 @@ function reportOfError(error: unknown): ErrorReport {
       message: 'There is no run with this Workflow ID.',
       next: '"runbook list" shows the runs of this namespace.',
     };
+  const refused = refusalIn(error);
+  if (refused)
+    return {
+      code: 'TEMPORAL_UNAVAILABLE',
+      message: 'The Temporal server refuses a call of this command.',
+      observed: redact(refused.details) || 'no reason given',
+      needed: 'the right to do this in the namespace',
+      next: 'Give the same command where you have that right; else ask whoever runs Temporal for it.',
+    };
   const failure = applicationFailure(error);
   if (failure === undefined)
     return { code: 'INTERNAL', message: redact(error instanceof Error ? error.message : String(error)) };
@@ -110,6 +119,13 @@ function reportOfError(error: unknown): ErrorReport {
 /** What the server says of a run or a namespace that it does not know, by name and number: the classes would load its packages. */
 export function isNoRun(error: unknown): boolean {
   return error instanceof Error && (error.name === 'WorkflowNotFoundError' || error.message.startsWith('5 NOT_FOUND'));
+}
+
+/** What the server says where it gives this client no right: PERMISSION_DENIED and UNAUTHENTICATED of gRPC, under the client's words. */
+function refusalIn(error: unknown): { readonly details: string } | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { code, details } = error as { code?: unknown; details?: unknown };
+  return (code === 7 || code === 16) && typeof details === 'string' ? { details } : refusalIn(error.cause);
 }
 
 /** The failure that a run or an activity ended with, at the bottom of the chain of causes. */

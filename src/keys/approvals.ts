@@ -96,7 +96,7 @@ async function readAttested<T extends Attestable>(
   const signed = jws === undefined ? undefined : await verifyDocument(jws, typ, (kid) => keyOfPerson(person, kid));
   const payload = signed === undefined ? claimed : parsePayload(schema, signed.payload);
   if (signed === undefined && person.attestation === 'signed')
-    refuse('the inventory demands a signature of this person');
+    refuse('the inventory demands a signature of this person: add --key-file YOUR-KEY-FILE to the command');
   if (person.attestation === 'principal') {
     if (context.principal === undefined) refuse('the server recorded nobody as its sender: is authentication on?');
     if (!isSender(person, context.principal)) refuse('the server saw somebody else send it');

@@ -124,6 +124,15 @@ describe('people behind a proxy that keeps its list', () => {
   const start = (client: Client, workflowId: string) =>
     client.workflow.start('drSwitchover', { taskQueue: uniqueTaskQueue('nobody'), workflowId, args: [{}] });
 
+  it('whoever may not start a runbook is told what the server said, and who can help', async () => {
+    const { namespace } = temporalServer();
+    const input = '{"deployment":"payments","requestedBy":"olga","reason":"a test","to":"west"}';
+    const connection = ['--address', proxy.addresses.people, '--namespace', namespace];
+    const { code, err } = await cli(['start', 'drSwitchover', '--input', input, ...connection]);
+    expect([code, err]).toEqual([1, expect.stringMatching(/^Error TEMPORAL_UNAVAILABLE: .* refuses a call of this/)]);
+    expect(err).toMatch(/needed: the right .*\n +next: .* ask whoever runs Temporal/);
+  });
+
   it('operators start, people read and signal, and neither side terminates, cancels, polls or completes', async () => {
     const workflowId = `proxied-${process.pid}`;
     await expect(start(people, workflowId)).rejects.toMatchObject({ cause: refused });
