@@ -118,8 +118,6 @@ export interface RunStatus {
   readonly findings: readonly Finding[];
   /** What people still have to do, once the run has ended. */
   readonly leftToDo?: readonly string[];
-  /** What a run that finds something out has found so far, the worst first: Markdown, one item each. */
-  readonly summary?: readonly string[];
   /** The newest invitation (JWS), where a ceremony is under way. Public: it holds no secret. */
   readonly invitation?: string;
   /** What it asks for. */

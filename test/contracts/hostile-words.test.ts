@@ -15,7 +15,6 @@ import { askedInWords } from '../../src/contracts/next-commands';
 import type { Asked } from '../../src/contracts/next-commands';
 import type { Check } from '../../src/contracts/plan';
 import {
-  readinessLines,
   inCode,
   jsonText,
   oneLine,
@@ -104,7 +103,7 @@ const STATUS: RunStatus = {
   findings: [
     { severity: 'critical', code: 'orphan-token', text: OTHERS, next: `Give \`runbook status deployment:payments\`` },
   ],
-  ...{ leftToDo: [OTHERS], summary: [prose(OTHERS)], invitation: 'i', asked: ASKED_FOR },
+  ...{ leftToDo: [OTHERS], invitation: 'i', asked: ASKED_FOR },
 };
 
 const WITHOUT_WORKER: RunView = {
@@ -301,23 +300,19 @@ describe('every character', () => {
 
 describe('as Markdown', () => {
   const waits = WAITS.map((waiting) => currentDetails({ ...STATUS, waiting: [waiting] }));
-  const readiness = readinessLines(READINESS).join('\n');
 
-  it.each([...waits, readiness, renderMarkdown(REPORT)])(
-    'nobody else writes a link, a heading or a command: %#',
-    (text) => {
-      expect(text).toContain('FORGED');
-      expect(text.replaceAll('\n', '')).not.toMatch(UNSHOWN);
-      expect(text).not.toMatch(/^\W*FORGED/m);
-      const shown = text.replace(/(?<![\\`])(`+)(?!`)[^\n]*?(?<!`)\1(?!`)/g, (code) => {
-        // What stands in code is a command of ours: words of others are at most one of its words, in quotes.
-        expect(code).not.toMatch(/^`+ ?(runbook approve )?FORGED/);
-        return '';
-      });
-      expect(shown).not.toMatch(/(?<!\\)\[FORGED(?<!\\)\]/);
-      expect(shown).not.toContain('<b>');
-    },
-  );
+  it.each([...waits, renderMarkdown(REPORT)])('nobody else writes a link, a heading or a command: %#', (text) => {
+    expect(text).toContain('FORGED');
+    expect(text.replaceAll('\n', '')).not.toMatch(UNSHOWN);
+    expect(text).not.toMatch(/^\W*FORGED/m);
+    const shown = text.replace(/(?<![\\`])(`+)(?!`)[^\n]*?(?<!`)\1(?!`)/g, (code) => {
+      // What stands in code is a command of ours: words of others are at most one of its words, in quotes.
+      expect(code).not.toMatch(/^`+ ?(runbook approve )?FORGED/);
+      return '';
+    });
+    expect(shown).not.toMatch(/(?<!\\)\[FORGED(?<!\\)\]/);
+    expect(shown).not.toContain('<b>');
+  });
 
   it('a command with backticks in it stays one', () => {
     expect(inCode('runbook status a`b')).toBe('`` runbook status a`b ``');

@@ -31,7 +31,6 @@ function sendInWebUi(signal: string, what: string): string {
 /** Bytes. The server refuses details above 20,000; older steps give way first. */
 const MAX_BYTES = 15_000;
 const RECEIPTS_SHOWN = 5;
-const SUMMARY_SHOWN = 20;
 
 const PRINTED = 'the line that the command prints with `--print`';
 const WITH_THE_PAGE = `With the holder's page: copy the invitation from the tab ${WEB_UI.queries}, query \`invitation\`; send the page's envelope as signal \`share\``;
@@ -58,7 +57,6 @@ export function currentDetails(given: RunStatus): string {
     '',
     ...statusText(status, timeOf).flatMap(paragraphs),
     ...(here.length > 0 ? ['**In the Web UI**', '', ...here.map((each) => `- ${each}`), ''] : []),
-    ...summaryLines(status),
     ...(last.length > 0 ? ['#### Last signals', '', ...last, ''] : []),
     ...['#### Steps', ''],
   ].join('\n');
@@ -93,14 +91,6 @@ function paragraphs(statement: Statement): string[] {
 /** To the second: a person compares it with a clock. */
 function timeOf(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
-}
-
-/** As many as fit beside the rest; the last line says how many do not. */
-function summaryLines({ summary = [] }: RunStatus): string[] {
-  if (summary.length === 0) return [];
-  const shown = summary.slice(0, SUMMARY_SHOWN).map((line) => `- ${line}`);
-  const more = summary.length - shown.length;
-  return [...shown, ...(more > 0 ? [`- and ${more} more: see the result`] : []), ''];
 }
 
 function bytes(text: string): Uint8Array {

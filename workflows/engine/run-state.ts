@@ -32,7 +32,6 @@ export class RunState {
   readonly waiting = new Map<string, Waiting>();
   /** Decisions that are under way. */
   #carryingOut: readonly CarryingOut[] = [];
-  #summary: readonly string[] = [];
   phase: RunPhase = 'checking';
   outcome: RunOutcome | undefined;
   /** All that is left to do, once the run has ended. */
@@ -162,12 +161,6 @@ export class RunState {
     this.fact({ kind: 'receipt', ...receipt });
   }
 
-  /** What was found out, for the top of the details: Markdown, one item each, the worst first. */
-  summarise(lines: readonly string[]): void {
-    this.#summary = lines;
-    this.show();
-  }
-
   enterPhase(phase: RunPhase): void {
     const from = this.phase;
     this.phase = phase;
@@ -235,7 +228,6 @@ export class RunState {
       receipts: this.receipts,
       findings: this.findings,
       leftToDo: this.leftAtEnd,
-      summary: this.#summary,
       invitation: this.invitation,
       asked: this.invitation === undefined ? undefined : this.asked,
     };

@@ -1,6 +1,5 @@
 import type { BatchTokenRoute } from '../../activities/plans/batch-token-rotation';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
-import { readinessLines } from '../../src/contracts/words';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
@@ -17,7 +16,6 @@ async function check(run: Run, { deployment }: InputOf<'readiness'>): Promise<En
     onFailure: 'throw',
   });
   run.state.learnSite(site);
-  run.state.summarise(readinessLines(found));
   return { outcome: 'completed', result: { ...found } };
 }
 
