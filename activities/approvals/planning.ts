@@ -57,12 +57,11 @@ export function gateFacts(
   deployment: Deployment,
   gate: GateName,
   requestedBy: string | undefined,
-  needed = true,
 ): GatePolicyFacts {
   const { validForMs, approvals, excludeRequester } = deployment.gates[gate];
   const approvers = approversOf(inventory, deployment, gate).map((person) => person.name);
   const others = approvers.filter((name) => !excludeRequester || name !== requestedBy);
-  return { needed, validForMs, approvers: others, approvals };
+  return { validForMs, approvers: others, approvals };
 }
 
 /** A cluster as it was read, or as it is known otherwise. */
@@ -128,7 +127,7 @@ export function planDocument(planning: Planning): PlanDocument {
   return { text, digest: planDigest(text) };
 }
 
-function applicable<T>(items: Listed<T>): T[] {
+export function applicable<T>(items: Listed<T>): T[] {
   return items.flatMap((each) => (each === false || each === undefined ? [] : [each]));
 }
 

@@ -36,7 +36,7 @@ export async function assessBatchTokenRotation(
   const { signal } = context;
   const observed = await observe('batchTokenRotation', request);
   const { deployment, observations } = observed;
-  const base = observed.base({});
+  const base = observed.base();
   const chosen = chooseSet(deployment, input.drSet);
   if ('refused' in chosen) return { ...base, preconditions: [chosen.refused] };
   const { drSet, entry } = chosen;

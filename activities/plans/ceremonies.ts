@@ -95,7 +95,7 @@ async function planCeremony(
   const base = {
     observations: [observation],
     site: await siteFacts(context, deployment.name),
-    gates: { ceremony: gateFacts(inventory, deployment, 'ceremony', input.requestedBy, key !== undefined) },
+    gates: key === undefined ? {} : { ceremony: gateFacts(inventory, deployment, 'ceremony', input.requestedBy) },
     preconditions: [
       ...(recipient ? [recipientUsable(cluster, recipient)] : []),
       ...takesPart({ ...observation, reachable: reachable && clusterId !== undefined }, { planned: false }),

@@ -48,7 +48,7 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
   const context = currentExecution();
   const observed = await observe('drFailover', request);
   const { deployment, observations, signal } = observed;
-  const base = observed.base({ promote: true, force: true });
+  const base = observed.base('promote', 'force');
   const found = findFailoverSides(deployment, input, observations);
   const broken = await brokenPrimaries(observed, signal);
   if ('verdict' in found) return { ...base, preconditions: [found, ...broken] };

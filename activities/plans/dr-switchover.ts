@@ -40,7 +40,7 @@ export async function assessDrSwitchover(
   const { input } = request;
   const observed = await observe('drSwitchover', request, [input.to, input.from]);
   const { deployment } = observed;
-  const base = observed.base({ plan: true, go: input.go === 'required' });
+  const base = observed.base('plan', input.go === 'required' && 'go');
   const sides = findSides(input, observed);
   if ('verdict' in sides) return { ...base, preconditions: [sides] };
   const { from, to, drSecondaries, performanceSecondaries } = sides;

@@ -43,7 +43,7 @@ export async function assessReplicationTeardown(
   const seen = observed.of(cluster);
   const state = seen[kind];
   const role = roleOf(seen, kind);
-  const base = observed.base({ disable: role !== 'disabled' });
+  const base = observed.base(role !== 'disabled' && 'disable');
   const judged = roleChecks(kind, seen);
   if (!state || role === undefined) return { ...base, preconditions: judged };
   const path = `sys/replication/${kind}/${role}/disable`;
@@ -186,7 +186,7 @@ export async function assessSecondaryDecommission(
   const { input } = request;
   const { kind, acknowledgeLastSecondary } = input;
   const observed = await observe('secondaryDecommission', request, [input.primary, input.secondary]);
-  const base = observed.base({ revoke: true, disable: input.afterwards === 'disable' });
+  const base = observed.base('revoke', input.afterwards === 'disable' && 'disable');
   const primary = observed.of(input.primary);
   const role = hasRole(primary, kind, 'primary', 'A secondary is revoked on the primary that it follows.');
   if (role.verdict === 'fail') return { ...base, preconditions: [role] };

@@ -50,7 +50,7 @@ export async function assessFilterReconciliation(
   const observed = await observe('filterReconciliation', request, [...Object.keys(input.filters ?? {}), input.primary]);
   const { deployment, observations, access, signal } = observed;
   const primary = findPrimary(input, observations);
-  if ('verdict' in primary) return { ...observed.base({ filter: false }), preconditions: [primary] };
+  if ('verdict' in primary) return { ...observed.base(), preconditions: [primary] };
   const source = access(primary.cluster);
   const { wanted, checks } = wantedFilters(input, deployment, primary, observations);
   const ids = Object.entries(input.ids ?? {});
@@ -72,7 +72,7 @@ export async function assessFilterReconciliation(
   });
   if (typeof secondaries === 'string')
     return {
-      ...observed.base({ filter: false }),
+      ...observed.base(),
       preconditions: [...checks, filtersReadable(primary.cluster, secondaries)],
     };
   const changes = changesOf(secondaries);
@@ -84,7 +84,7 @@ export async function assessFilterReconciliation(
     signal,
   );
   return {
-    ...observed.base({ filter: changes.length > 0 }),
+    ...observed.base(changes.length > 0 && 'filter'),
     preconditions: [
       hasRole(primary, 'performance', 'primary'),
       ...checks,

@@ -27,7 +27,7 @@ export async function assessMerkleCheck(
 ): Promise<Assessment<Pick<ReindexRoute, 'tokenSource'>>> {
   const { cluster } = request.input;
   const { observed, target, role, reindex } = await observeTree('merkleCheck', request);
-  const base = observed.base({});
+  const base = observed.base();
   if (role.verdict === 'fail') return { ...base, preconditions: [role] };
   const { source: tokenSource, checks, warnings } = await observed.tokens(cluster, [MERKLE_CHECK]);
   return {
@@ -49,7 +49,7 @@ export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>):
   const { input } = request;
   const { cluster, diff, force, skipFlush } = input;
   const { observed, target, others, role, reindex } = await observeTree('drReindex', request);
-  const base = observed.base({ reindex: true });
+  const base = observed.base('reindex');
   if (role.verdict === 'fail') return { ...base, preconditions: [role] };
   const alive = aliveByHeartbeat(target, 'dr', observed.deployment.limits.heartbeatAgeMs);
   const { source: tokenSource, checks, warnings } = await observed.tokens(cluster, [MERKLE_CHECK, REINDEX]);

@@ -7,7 +7,7 @@ import type { ReplicationKind, TokenSource, TokenSourceChoice } from '../../src/
 import { keyShares } from '../../src/contracts/words';
 import { drSetOf, findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
-import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
+import { applicable, gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
 import type { Listed, Named, PlannedOperation, Planning } from '../approvals/planning';
 import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
 import type { Rights } from '../checks/credentials';
@@ -135,15 +135,12 @@ export async function observe(
   return {
     ...observedOf({ access: (cluster) => clusters.of(name, cluster), signal }, deployment, observations, asking),
     plan: (parts: Omit<Planning, 'runbook' | 'input'>) => planDocument({ runbook, input, ...parts }),
-    /** The first part of an assessment. Each gate with whether it is needed. */
-    base: (gates: Partial<Record<GateName, boolean>>) => ({
+    /** The first part of an assessment, with the gates that the run needs. */
+    base: (...gates: Listed<GateName>) => ({
       observations,
       site,
       gates: Object.fromEntries(
-        Object.entries(gates).map(([gate, needed]) => [
-          gate,
-          gateFacts(inventory, deployment, gate as GateName, input.requestedBy, needed),
-        ]),
+        applicable(gates).map((gate) => [gate, gateFacts(inventory, deployment, gate, input.requestedBy)]),
       ),
     }),
   };

@@ -44,7 +44,7 @@ export async function assessPrimaryEnablement(request: PlanInput<InputOf<'primar
   const operations = [{ operation: `${kind}.primary.enable`, on: primary } as const];
   const mayBeEnabled = primary[kind]?.mode === 'disabled' && primary.dr?.mode !== 'secondary';
   return {
-    ...observed.base({ plan: primary[kind]?.mode !== 'primary' }),
+    ...observed.base(primary[kind]?.mode !== 'primary' && 'plan'),
     preconditions: [
       ...primaryChecks(observed, kind, primary),
       ...(mayBeEnabled ? await observed.rights(operations, {}, cluster) : []),
@@ -94,7 +94,7 @@ async function planOnboarding(
   const { outside, form } = input;
   const observed = await observe(`${kind}SecondaryOnboarding`, request, [input.primary, input.secondary]);
   const { deployment, signal } = observed;
-  const base = observed.base({ wipe: true });
+  const base = observed.base('wipe');
   const primary = observed.of(input.primary);
   const secondary = input.secondary === undefined ? undefined : observed.of(input.secondary);
   const id = outside?.id ?? secondary?.clusterId ?? '';

@@ -41,7 +41,7 @@ export async function assessPerformancePromotion(
   const { input } = request;
   const observed = await observe('performancePromotion', request, [input.to, input.from]);
   const { deployment, signal } = observed;
-  const base = observed.base({ promote: true, force: true });
+  const base = observed.base('promote', 'force');
   const promotion = findSides(input, observed);
   if ('verdict' in promotion) return { ...base, preconditions: [promotion] };
   const { from, to } = promotion;

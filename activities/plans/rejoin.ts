@@ -73,7 +73,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
   const { cluster } = input;
   const observed = await observe(`${kind}Rejoin`, request, [cluster]);
   const { deployment, signal } = observed;
-  const base = observed.base({ [GATE[kind]]: true, unfence: true });
+  const base = observed.base(GATE[kind], 'unfence');
   const others =
     kind === 'dr' ? observed.othersOf(cluster) : observed.observations.filter((each) => each.cluster !== cluster);
   const primary = servingPrimary(kind, input, others);

@@ -42,7 +42,7 @@ export async function assessSecondaryRepointing(
   const pair: Pair = { input, observed, primary: observed.of(input.primary), secondary: observed.of(input.secondary) };
   const { primary, secondary } = pair;
   const [source, target] = [observed.access(input.primary), observed.access(input.secondary)];
-  const base = observed.base({ repoint: true });
+  const base = observed.base('repoint');
   const known = await readSource(source, kind, signal).catch(orElse(signal, () => undefined));
   const judged = repointingChecks(pair, known?.addresses ?? new Set());
   // Without the roles there is nothing to ask filters, tokens and rights of.

@@ -66,7 +66,6 @@ export interface SiteFacts {
 }
 
 export interface GatePolicyFacts {
-  readonly needed: boolean;
   readonly validForMs: number;
   /** Names that may approve, for the messages. */
   readonly approvers: readonly string[];
@@ -80,6 +79,7 @@ export interface Assessment<R> {
   /** Absent where a precondition fails so early that no plan can be made. */
   readonly plan?: PlanDocument;
   readonly site: SiteFacts;
+  /** Those that this plan needs. */
   readonly gates: Partial<Readonly<Record<GateName, GatePolicyFacts>>>;
   /** What the plan says, for the workflow to follow. */
   readonly route?: R;

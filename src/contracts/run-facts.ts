@@ -70,7 +70,7 @@ export type RunFact = { readonly at: number } & (
   | {
       readonly kind: 'gate';
       readonly gate: string;
-      readonly state: 'opened' | 'approved' | 'rejected' | 'expired' | 'not-needed';
+      readonly state: 'opened' | 'approved' | 'rejected' | 'expired';
       readonly planDigest: string;
       readonly by: readonly Attested[];
     }

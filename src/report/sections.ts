@@ -73,7 +73,7 @@ const TONES = {
   ...{ ready: 'good', 'ready-with-warnings': 'warning', 'not-ready': 'bad' },
   ...{ met: 'good', 'not-measured': 'warning', missed: 'bad' },
   ...{ info: 'neutral', warning: 'warning', critical: 'bad' },
-  ...{ approved: 'good', 'not-needed': 'good', opened: 'neutral' },
+  ...{ approved: 'good', opened: 'neutral' },
   ...{ accepted: 'good', refused: 'bad' },
   ...{ deleted: 'good', kept: 'warning' },
 } as const satisfies Readonly<Record<string, Tone>>;
@@ -336,11 +336,9 @@ function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[
       });
       return { at: startedAt, rows: [line(step, startedAt, ended, outcomeCell(outcome)), ...each] };
     }),
-    ...gates
-      .filter((gate) => gate.state !== 'not-needed')
-      .map(({ gate, openedAt, closedAt, state: became }) => {
-        return { at: openedAt, rows: [line(`People at gate ${gate}`, openedAt, closedAt, state(became))] };
-      }),
+    ...gates.map(({ gate, openedAt, closedAt, state: became }) => {
+      return { at: openedAt, rows: [line(`People at gate ${gate}`, openedAt, closedAt, state(became))] };
+    }),
     ...parkings.map(({ step, at, decision, endedAt: over }) => {
       const outcome = decision?.action ?? undecided(over);
       return { at, rows: [line(`People on the parked step ${step}`, at, decision?.at ?? over, outcome)] };

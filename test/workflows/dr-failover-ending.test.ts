@@ -67,14 +67,13 @@ async function endsEarly(
   });
   left.add('Promote west, or promote east back', rolesOf('dr'));
   jest.mocked(approvePlan).mockImplementation(async (_run, request) => {
-    const assessed = { observations: [], preconditions: [], plan: {}, route, site: {}, gates: {} } as never;
-    await request.beforeGate?.(assessed);
+    await request.beforeGate?.(route);
     needs.push(request.tokens?.(ROUTE));
     const tokens = { of: () => Promise.resolve({ source: 'batch', cluster: 'west' }) };
-    const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: 1 };
+    const policy = { approvals: 1, approvers: ['grace'], validForMs: 1 };
     const authority = { plan: { text: '', digest: '' }, approvals: [] };
     const approvals = new Approvals(run, input, { promote: policy }, authority);
-    return { route, assessed, approvals, tokens } as never;
+    return { route, approvals, tokens } as never;
   });
   await expect(failOver(run, input)).rejects.toBeDefined();
   await end();

@@ -34,12 +34,8 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   const { gate, planDigest, again } = request;
   const policy = request.gates[gate];
   if (!policy) throw new TypeError(`the assessment tells no policy of gate ${gate}`);
-  const record = (state: 'opened' | 'approved' | 'rejected' | 'expired' | 'not-needed', by: readonly Attested[] = []) =>
+  const record = (state: 'opened' | 'approved' | 'rejected' | 'expired', by: readonly Attested[] = []) =>
     run.state.fact({ kind: 'gate', gate, state, planDigest, by });
-  if (!policy.needed) {
-    record('not-needed');
-    return [];
-  }
   const counted: Counted[] = [];
   const metWith = run.gatesMet.get(keyOf(gate, planDigest));
   const openedAt = Date.now();

@@ -30,10 +30,10 @@ interface ReassessInput {
 export interface PlanRequest<R> {
   readonly input: ChangeInput;
   readonly assess: (call: StepCalls, again: ReassessInput) => Promise<Assessment<R>>;
-  /** The gate that approves the plan; undefined where this plan needs none. */
-  readonly gate: (assessed: Assessment<R>) => GateName | undefined;
+  /** The gate that approves the plan, where the assessment says that it needs one. */
+  readonly gate?: GateName;
   /** What must be known before the gate opens and may take its time; the key holders are asked meanwhile. */
-  readonly beforeGate?: (assessed: Assessment<R>) => Promise<void>;
+  readonly beforeGate?: (route: R) => Promise<void> | void;
   /** The tokens for DR operations that the run will need, or may need; undefined where it needs none. */
   readonly tokens?: (route: R) => TokenNeed | undefined;
   /** The gate that is asked once everything was read again, right before what begins an outage; undefined where none is. */
@@ -58,7 +58,6 @@ export interface TokenNeed {
 /** A plan that people approved, with what is needed to carry it out. */
 export interface Approved<R> {
   readonly route: R;
-  readonly assessed: Assessment<R>;
   /** Plan and approvals, for the activities that verify them. */
   readonly approvals: Approvals;
   /** Absent where the runbook asked for none. */
@@ -129,7 +128,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   const approvals = new Approvals(run, input, assessed.gates, { plan, approvals: answered.approvals });
   if (request.go !== undefined) await approvals.further(request.go);
   await collectAgainWhereShort(run, request.tokens?.(route)?.lastingMs, tokens);
-  return { route, assessed, approvals, tokens };
+  return { route, approvals, tokens };
 }
 
 const GIVE_UP: Choice = {
@@ -156,14 +155,14 @@ interface Answered {
 async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessment<R>): Promise<Answered> {
   const { input } = request;
   const { plan, route } = planned(assessed);
-  const gate = request.gate(assessed);
+  const gate = request.gate && assessed.gates[request.gate] && request.gate;
   const need = request.tokens?.(route);
   const asked = tokensHeldBy(run)?.ceremony;
   const tokens = need && tokensFor(run, input, need, plan);
   await tokens?.ceremony?.ready();
   if (gate !== undefined || tokens?.ceremony) run.state.enterPhase('waiting-for-people');
   const open = async (): Promise<readonly unknown[]> => {
-    await request.beforeGate?.(assessed);
+    await request.beforeGate?.(route);
     if (gate === undefined) return [];
     const [{ gates }, { requestedBy }, { endsOutage }] = [assessed, input, request];
     return passGate(run, { gate, gates, planDigest: plan.digest, requestedBy, endsOutage });

@@ -4,7 +4,6 @@ import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
-import { planned } from '../engine/approvals';
 import type { ReprotectInput } from '../procedures/followers';
 import { leaveFollowing, restoreProtection } from '../procedures/followers';
 import type { Run } from '../engine/run';
@@ -28,8 +27,8 @@ export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<
     approvePlan<FailoverRoute>(run, {
       input,
       assess: (call, again) => call.assessDrFailover({ input, ...again }),
-      beforeGate: (assessed) => gatherEvidence(run, input, planned(assessed).route, progress),
-      gate: () => 'promote',
+      beforeGate: (route) => gatherEvidence(run, input, route, progress),
+      gate: 'promote',
       endsOutage: true,
       tokens: tokensFor,
     }),

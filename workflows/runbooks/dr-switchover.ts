@@ -1,6 +1,6 @@
 import type { SwitchoverRoute } from '../../activities/plans/dr-switchover';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
-import { awaitWindow, planned } from '../engine/approvals';
+import { awaitWindow } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan, collectAgainWhereShort } from '../procedures/approved-plan';
 import { leaveFollowing, restoreProtection } from '../procedures/followers';
@@ -30,11 +30,8 @@ async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<End
     approvePlan<SwitchoverRoute>(run, {
       input,
       assess: (call, again) => call.assessDrSwitchover({ input, ...again }),
-      beforeGate: (assessed) => {
-        run.state.noteFindings(planned(assessed).route.findings);
-        return Promise.resolve();
-      },
-      gate: () => 'plan',
+      beforeGate: ({ findings }) => run.state.noteFindings(findings),
+      gate: 'plan',
       go,
       tokens: operationTokensOf,
     }),

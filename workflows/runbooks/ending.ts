@@ -22,7 +22,7 @@ async function decommission(run: Run, input: InputOf<'secondaryDecommission'>): 
   const approved = await approvePlan<DecommissionRoute>(run, {
     input,
     assess: (call, again) => call.assessSecondaryDecommission({ input, ...again }),
-    gate: () => 'revoke',
+    gate: 'revoke',
     tokens: tokenNeed,
   });
   if ('outcome' in approved) return approved;
@@ -154,7 +154,7 @@ async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promis
   const approved = await approvePlan<TeardownRoute>(run, {
     input,
     assess: (call, again) => call.assessReplicationTeardown({ input, ...again }),
-    gate: ({ gates }) => (gates.disable?.needed === true ? 'disable' : undefined),
+    gate: 'disable',
     // A DR secondary does nothing without an operation token.
     tokens: ({ tokenSource: source }) =>
       source && { source, targets: [{ cluster, uses: ['dr.disable', 'dr.operation-token.delete'] }] },

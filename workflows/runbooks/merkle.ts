@@ -24,7 +24,7 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   const approved = await approvePlan(run, {
     input,
     assess: (call, again) => call.assessDrReindex({ input, ...again }),
-    gate: () => 'reindex',
+    gate: 'reindex',
     tokens: ({ tokenSource }) => ({
       source: tokenSource,
       targets: [{ cluster, uses: ['dr.merkle-check', 'dr.reindex', 'dr.operation-token.delete'] }],
@@ -143,7 +143,6 @@ async function check(run: Run, input: InputOf<'merkleCheck'>): Promise<Ending> {
   const approved = await approvePlan(run, {
     input,
     assess: (call, again) => call.assessMerkleCheck({ input, ...again }),
-    gate: () => undefined,
     tokens: ({ tokenSource }) => ({
       source: tokenSource,
       targets: [{ cluster, uses: ['dr.merkle-check', 'dr.operation-token.delete'] }],

@@ -18,12 +18,11 @@ type Disposed = LedgerToken &
   Pick<LedgerDisposal, 'text' | 'next'> & { readonly outcome: LedgerDisposal['state'] | 'skipped' };
 
 async function dispose(run: Run, input: InputOf<'operationTokenDisposal'>): Promise<Ending> {
-  const { forget } = input;
   // 1. What does the record hold, and which clusters can delete now?
   const approved = await approvePlan(run, {
     input,
     assess: (call) => call.assessOperationTokenDisposal({ input }),
-    gate: () => (forget ? 'ceremony' : undefined),
+    gate: 'ceremony',
   });
   if ('outcome' in approved) return approved;
   const { provided } = input;

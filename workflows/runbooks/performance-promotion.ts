@@ -30,7 +30,7 @@ async function promote(run: Run, input: InputOf<'performancePromotion'>): Promis
     approvePlan<PromotionRoute>(run, {
       input,
       assess: (call) => call.assessPerformancePromotion({ input }),
-      gate: () => 'promote',
+      gate: 'promote',
       endsOutage: input.mode === 'unplanned',
     }),
   );

@@ -20,7 +20,7 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
   const approved = await approvePlan(run, {
     input,
     assess: (call) => call.assessPrimaryEnablement({ input }),
-    gate: ({ gates }) => (gates.plan?.needed === true ? 'plan' : undefined),
+    gate: 'plan',
   });
   if ('outcome' in approved) return approved;
   const { approvals } = approved;

@@ -44,7 +44,7 @@ async function rejoin(
   const approved = await approvePlan<RejoinRoute>(run, {
     input,
     assess,
-    gate: () => gate,
+    gate,
     tokens: ({ tokenSource, cluster }) =>
       tokenSource && {
         source: tokenSource,

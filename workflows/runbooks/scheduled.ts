@@ -45,7 +45,6 @@ async function rotate(run: Run, input: InputOf<'batchTokenRotation'>): Promise<E
   const approved = await approvePlan<BatchTokenRoute>(run, {
     input,
     assess: (call) => call.assessBatchTokenRotation({ input }),
-    gate: () => undefined,
   });
   if ('outcome' in approved) return approved;
   const { drSet, primary, due, why } = approved.route;

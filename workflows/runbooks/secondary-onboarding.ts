@@ -37,7 +37,7 @@ async function onboard(
 ): Promise<Ending> {
   const { deployment } = input;
   // 1. Read and judge; people approve that this cluster is wiped, and what it will see.
-  const approved = await approvePlan(run, { input, assess, gate: () => 'wipe' });
+  const approved = await approvePlan(run, { input, assess, gate: 'wipe' });
   if ('outcome' in approved) return approved;
   const { route, approvals } = approved;
   const { kind, primary, secondary, id, filter, form, outside } = route;

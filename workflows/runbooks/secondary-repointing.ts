@@ -21,7 +21,7 @@ async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise
   const approved = await approvePlan<RepointingRoute>(run, {
     input,
     assess: (call, again) => call.assessSecondaryRepointing({ input, ...again }),
-    gate: () => 'repoint',
+    gate: 'repoint',
     tokens: ({ tokenSource, secondary }) =>
       tokenSource && {
         source: tokenSource,

@@ -50,12 +50,11 @@ interface Wanted {
 async function askHolders(
   run: Run,
   { input, assess, target }: Wanted,
-  gate: 'ceremony' | undefined,
   kindOf: (approvals: Approvals) => CeremonyKind,
 ): Promise<{ readonly ceremony: TokenCeremony; readonly route: TokenRoute } | Ending> {
   const { deployment, reason, requestedBy = 'unknown' } = input;
   // 1. Is its slot free, do the holders suffice, can a recipient's key encrypt? Who approves sees its fingerprint.
-  const approved = await approvePlan(run, { input, assess, gate: () => gate });
+  const approved = await approvePlan(run, { input, assess, gate: 'ceremony' });
   if ('outcome' in approved) return approved;
 
   // 2. Ask the holders.
@@ -76,7 +75,7 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: re
   const { deployment, cluster, keepFor } = input;
   const assess = (call: StepCalls) => call.assessOperationTokenCeremony({ input });
   const kind = { kind: 'operation-token', keepFor } as const;
-  const asked = await askHolders(run, { input, assess, target: { cluster, uses } }, undefined, () => kind);
+  const asked = await askHolders(run, { input, assess, target: { cluster, uses } }, () => kind);
   if ('outcome' in asked) return asked;
   const { ceremony } = asked;
 
@@ -137,7 +136,7 @@ async function forPerson(run: Run, recipientPgpKey: string, wanted: ForPerson): 
   });
   try {
     return await run.abortable(async () => {
-      const asked = await askHolders(run, wanted, 'ceremony', kindOf);
+      const asked = await askHolders(run, wanted, kindOf);
       if ('outcome' in asked) return asked;
       ceremony = asked.ceremony;
       fingerprint = asked.route.fingerprint ?? '';

@@ -47,7 +47,7 @@ const LATER = 2 * 3_600_000;
 const VALID_FOR = 4 * 3_600_000;
 const gate = jest.mocked(passGate);
 
-/** A run that reads these routes, one after the other; waiting for the clock takes no time. */
+/** A run that reads these routes, one after the other, none of which needs gate unfence; waiting for the clock takes no time. */
 function reading(routes: readonly ((step: string) => Route)[]) {
   const readings = [...routes];
   const waitFor = (_until: unknown, milliseconds: number) => {
@@ -57,7 +57,7 @@ function reading(routes: readonly ((step: string) => Route)[]) {
   const { run, findings, steps } = fakeRun({ run: { waitFor } });
   const assess = (): Promise<Assessment<Route>> => {
     const route = (readings.length > 1 ? readings.shift() : readings[0])?.(steps.at(-1) ?? '') ?? { heir: 'west' };
-    const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
+    const policy = { approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
     return Promise.resolve({
       observations: [],
       preconditions: [],
@@ -74,7 +74,7 @@ type More = Partial<Omit<PlanRequest<Route>, 'input' | 'assess'>> & Pick<PlanReq
 
 async function approve({ run, assess }: ReturnType<typeof reading>, { window, ...more }: More = {}) {
   const input = { deployment: 'payments', reason: 'a test', dryRun: false, window };
-  const approved = await approvePlan<Route>(run, { input, assess, gate: () => 'promote', ...more });
+  const approved = await approvePlan<Route>(run, { input, assess, gate: 'promote', ...more });
   if ('outcome' in approved) throw new Error('not approved');
   return approved;
 }
@@ -119,10 +119,10 @@ describe('a change window', () => {
 
   it('that was waited for makes what was read old, also where nobody was asked', async () => {
     const world = reading([west]);
-    await approve(world, { window: { notBefore: '2026-03-01T12:30:00Z', ...WINDOW }, gate: () => undefined });
+    await approve(world, { window: { notBefore: '2026-03-01T12:30:00Z', ...WINDOW }, gate: 'unfence' });
     expect(world.steps).toEqual(['Read and check the deployment', 'Read and check again']);
     const open = reading([west]);
-    await approve(open, { window: WINDOW, gate: () => undefined });
+    await approve(open, { window: WINDOW, gate: 'unfence' });
     expect(open.steps).toEqual(['Read and check the deployment']);
   });
 });
@@ -134,7 +134,7 @@ describe('approvals that an activity judges too old right before a change', () =
   it('park their step; the next try asks the same gate again, and goes on with the new ones', async () => {
     const world = reading([west]);
     gate.mockResolvedValueOnce(['old']).mockResolvedValueOnce(['new']);
-    const { approvals } = await approve(world, { gate: () => 'wipe' });
+    const { approvals } = await approve(world, { gate: 'wipe' });
     const seen: (readonly unknown[])[] = [];
     const begin = () =>
       approvals.begin('wipe', (authority) => {
@@ -156,7 +156,7 @@ describe('approvals that an activity judges too old right before a change', () =
   });
 
   it('nobody is waited for while it is not known what an earlier try sent: the next one looks first', async () => {
-    const { approvals } = await approve(reading([west]), { gate: () => 'wipe' });
+    const { approvals } = await approve(reading([west]), { gate: 'wipe' });
     const begin = jest.fn<Promise<string>, []>().mockRejectedValueOnce(tooOld(APPROVALS_TOO_OLD, false));
     begin.mockResolvedValueOnce('was done');
     await expect(approvals.begin('wipe', begin)).rejects.toThrow('too old');
@@ -165,7 +165,7 @@ describe('approvals that an activity judges too old right before a change', () =
   });
 
   it('nobody is asked again where new ones would not help', async () => {
-    const { approvals } = await approve(reading([west]), { gate: () => 'wipe' });
+    const { approvals } = await approve(reading([west]), { gate: 'wipe' });
     const begin = () => approvals.begin('wipe', () => Promise.reject(tooOld()));
     await expect(begin()).rejects.toThrow('too old');
     await expect(begin()).rejects.toThrow('too old');
@@ -186,14 +186,14 @@ it('a go is asked once everything was read again, and counts beside the approval
 });
 
 describe('a plan that changed while people were waited for', () => {
-  it('is approved at the gate that it needs, and not at the one that the first reading needed', async () => {
-    await approve(reading([west, north]), {
-      gate: ({ route }) => (route?.heir === 'west' ? 'promote' : 'wipe'),
-    });
+  it('is approved again, and not by what people said of the plan before', async () => {
+    gate.mockResolvedValueOnce(['of west']).mockResolvedValueOnce(['of north']);
+    const { approvals } = await approve(reading([west, north]));
     expect(opened()).toEqual([
       ['promote', 'west'],
-      ['wipe', 'north'],
+      ['promote', 'north'],
     ]);
+    expect(approvals.authority).toMatchObject({ plan: { digest: 'north' }, approvals: ['of north'] });
   });
 
   const need =

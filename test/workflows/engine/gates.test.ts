@@ -23,7 +23,7 @@ jest.mock('../../../workflows/engine/activity-calls', () => ({ checks: { checkAp
 const START = Date.parse('2026-03-01T12:00:00Z');
 const VALID_FOR = 4 * 3_600_000;
 const DAY_MS = 24 * 3_600_000;
-const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
+const policy = { approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
 
 beforeEach(() => jest.useFakeTimers({ now: START }));
 afterEach(() => jest.useRealTimers());
