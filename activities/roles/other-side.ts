@@ -44,12 +44,17 @@ export async function demandGone(sides: Sides, plan: RunbookPlan, memory: proof.
   const { clusters, signal } = execution;
   const { deployment, kind, cluster, otherCluster } = sides;
   const [candidate, lost] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
+  // A site that drops packets costs each look a time-out: both look at once.
+  const judge = kind === 'dr' ? signsAgainst : performanceSignsAgainst;
+  const judging = judge(sides, plan);
+  judging.catch(() => undefined);
   const said = await proof.askRole(lost, signal, kind);
   refusePrimary(otherCluster, said, kind);
   // One that answers was demoted, or was never the primary, which the signs tell; a promotion of it by this run whose answer was lost must not come late.
   const promotion = { deployment, kind, gate: 'promote', candidate, other: lost } as const;
   if (said.active !== undefined) await proof.proveNotPrimary(execution, promotion, memory);
-  const against = await (kind === 'dr' ? signsAgainst : performanceSignsAgainst)(sides, plan);
+  // That proof may have waited: what speaks for the outage is read after it.
+  const against = await (said.active === undefined ? judging : judge(sides, plan));
   if (against.length > 0) throw spokeAgainst(against);
 }
 
