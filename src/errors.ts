@@ -81,7 +81,7 @@ export const ERROR_CODES = {
   // Documents, secrets and the ceremony
   DOCUMENT_INVALID: facts('A signed document does not verify.'),
   SEALED_VALUE_INVALID: facts('A sealed value does not open here, or is bound to something else.'),
-  SEAL_KEY_MISSING: facts('RUNBOOKS_SEAL_KEYS is missing or has no usable entry.'),
+  SEAL_KEY_MISSING: facts('RUNBOOKS_SEAL_KEYS_FILE is missing or has no usable entry.'),
   KEY_RECORD_MISSING: facts('The key record of this ceremony is not on this host, expired, or destroyed.'),
   KEY_STORAGE_REFUSED: facts('The key directory is not memory-backed and disk storage was not asked for.'),
   SHARES_MISSING: facts('Fewer verified key shares are in hand than the service requires.'),

@@ -46,9 +46,9 @@ export async function runChecks(
     readChecks(signal, sealKeys, async (limited) => {
       const missing = await missingKeys(limited);
       return check(sealKeys.name, undefined, missing.length === 0, {
-        observed: missing.length === 0 ? 'all open' : `${missing.join('; ')}: not in RUNBOOKS_SEAL_KEYS`,
+        observed: missing.length === 0 ? 'all open' : `${missing.join('; ')}: not in RUNBOOKS_SEAL_KEYS_FILE`,
         needed: sealKeys.needed,
-        next: 'Put the named entry back into RUNBOOKS_SEAL_KEYS of every worker, behind the one that seals, and restart them.',
+        next: 'Put the named entry back into RUNBOOKS_SEAL_KEYS_FILE of every worker, behind the one that seals, and restart them.',
       });
     }),
   ];

@@ -183,26 +183,21 @@ export class InventoryInForce {
 
   private constructor(
     private readonly path: string | undefined,
-    private readonly accept: (inventory: Inventory) => void,
     public current: Inventory,
     text: string,
   ) {
-    accept(current);
     this.#seen = this.#judged = text;
   }
 
-  /**
-   * @param accept throws where this worker cannot work with an inventory
-   * @throws RunbookError what is wrong with the file
-   */
-  static async open(path: string, accept: (inventory: Inventory) => void): Promise<InventoryInForce> {
+  /** @throws RunbookError what is wrong with the file */
+  static async open(path: string): Promise<InventoryInForce> {
     const text = await readInventoryText(path);
-    return new InventoryInForce(path, accept, parseInventory(text, path), text);
+    return new InventoryInForce(path, parseInventory(text, path), text);
   }
 
   /** One that never changes, for an embedding program. */
-  static fixed(inventory: Inventory, accept: (inventory: Inventory) => void): InventoryInForce {
-    return new InventoryInForce(undefined, accept, inventory, '');
+  static fixed(inventory: Inventory): InventoryInForce {
+    return new InventoryInForce(undefined, inventory, '');
   }
 
   /**
@@ -221,9 +216,7 @@ export class InventoryInForce {
     this.#judged = text;
     try {
       if (typeof found !== 'string') throw found;
-      const inventory = parseInventory(found, path);
-      this.accept(inventory);
-      this.current = inventory;
+      this.current = parseInventory(found, path);
       this.refusal = undefined;
       return 'taken';
     } catch (error) {

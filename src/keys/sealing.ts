@@ -68,7 +68,7 @@ function refuse(
   throw new RunbookError('SEALED_VALUE_INVALID', `The sealed value is refused: ${why}.`, more);
 }
 
-/** Makes one entry `kid:base64key` for `RUNBOOKS_SEAL_KEYS`. */
+/** Makes one entry `kid:base64key` for the file of `RUNBOOKS_SEAL_KEYS_FILE`. */
 export function newSealKey(kid = `k${randomBytes(4).toString('hex')}`): Secret<'private-key'> {
   if (!KEY_ID.test(kid)) throw new RunbookError('INVALID_INPUT', 'A seal key is named with letters, digits, - and _.');
   return new Secret('private-key', `${kid}:${randomBytes(32).toString('base64')}`);
@@ -96,15 +96,12 @@ export class SealKeyring {
   }
 
   /**
-   * Reads the value of `RUNBOOKS_SEAL_KEYS`: `kid:base64key`, comma-separated, each key 32 bytes.
+   * Reads the file of `RUNBOOKS_SEAL_KEYS_FILE`: `kid:base64key`, one a line or separated by commas, each key 32 bytes.
    *
    * @throws RunbookError `SEAL_KEY_MISSING`; the text names the number of the bad entry, never the entry.
    */
-  static parse(text: string | undefined): SealKeyring {
-    const entries = (text ?? '')
-      .split(',')
-      .map((entry) => entry.trim())
-      .filter((entry) => entry !== '');
+  static parse(text: string): SealKeyring {
+    const entries = text.split(/[\s,]+/).filter((entry) => entry !== '');
     const keys = new Map<string, DerivedKeys>();
     for (const [index, entry] of entries.entries()) {
       const colon = entry.indexOf(':');
@@ -115,7 +112,7 @@ export class SealKeyring {
       if (!KEY_ID.test(kid) || key.length !== 32 || !strict || keys.has(kid)) {
         throw new RunbookError(
           'SEAL_KEY_MISSING',
-          `Entry ${index + 1} of RUNBOOKS_SEAL_KEYS is not "kid:base64 of 32 bytes" with a name of its own.`,
+          `Entry ${index + 1} of RUNBOOKS_SEAL_KEYS_FILE is not "kid:base64 of 32 bytes" with a name of its own.`,
           { next: 'Make a key with `runbook keys seal`.' },
         );
       }
@@ -127,7 +124,7 @@ export class SealKeyring {
     }
     const [first] = keys.keys();
     if (first === undefined) {
-      throw new RunbookError('SEAL_KEY_MISSING', 'RUNBOOKS_SEAL_KEYS is missing or empty.', {
+      throw new RunbookError('SEAL_KEY_MISSING', 'The file of RUNBOOKS_SEAL_KEYS_FILE is empty.', {
         next: 'Make a key with `runbook keys seal` and give every worker the same one.',
       });
     }
@@ -242,9 +239,9 @@ async function decrypt(
 /** Names the entry that was taken away too early. What does not look like a name is not repeated. */
 function refuseLacking(kid: string): never {
   const entry = KEY_ID.test(kid) && !looksLikeShare(kid) ? `the entry ${kid}` : 'the entry';
-  refuse(`it was sealed with a key that this worker does not have: put ${entry} back into RUNBOOKS_SEAL_KEYS`, {
-    observed: `RUNBOOKS_SEAL_KEYS lacks ${entry}`,
-    needed: `${entry} in RUNBOOKS_SEAL_KEYS, behind the others`,
+  refuse(`it was sealed with a key that this worker does not have: put ${entry} back into RUNBOOKS_SEAL_KEYS_FILE`, {
+    observed: `RUNBOOKS_SEAL_KEYS_FILE lacks ${entry}`,
+    needed: `${entry} in RUNBOOKS_SEAL_KEYS_FILE, behind the others`,
     next: `Whoever runs the workers puts ${entry} back behind the others and restarts them; then decide retry. Nothing is lost.`,
   });
 }

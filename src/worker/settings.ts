@@ -62,18 +62,16 @@ export function inventoryPath(env: NodeJS.ProcessEnv): string {
   });
 }
 
+/** From a file alone: the environment of a worker can be read by its command hooks. */
 function readSealKeys(env: NodeJS.ProcessEnv): Secret<'private-key'> {
   const file = given(env, 'RUNBOOKS_SEAL_KEYS_FILE');
-  const value = given(env, 'RUNBOOKS_SEAL_KEYS');
-  if (value !== undefined) return new Secret('private-key', value);
   if (file === undefined) {
-    throw new RunbookError('SEAL_KEY_MISSING', 'Neither RUNBOOKS_SEAL_KEYS nor RUNBOOKS_SEAL_KEYS_FILE is set.', {
+    throw new RunbookError('SEAL_KEY_MISSING', 'RUNBOOKS_SEAL_KEYS_FILE is not set.', {
       next: 'Make a key with "runbook keys seal" and give every worker the same one.',
     });
   }
   try {
-    // One entry per line or separated by commas: both are easy to keep in a secret store.
-    return new Secret('private-key', readFileSync(file, 'utf8').trim().replace(/\s+/g, ','));
+    return new Secret('private-key', readFileSync(file, 'utf8'));
   } catch (error) {
     const reason = errnoOf(error) ?? 'unknown reason';
     throw new RunbookError('SEAL_KEY_MISSING', `RUNBOOKS_SEAL_KEYS_FILE, ${file}, cannot be read (${reason}).`);

@@ -97,10 +97,9 @@ async function prepare(
   options: WorkerOptions,
   { env, settings, log }: Required<Pick<WorkerOptions, 'env' | 'settings' | 'log'>>,
 ): Promise<RunningWorker> {
-  const accept = (inventory: Inventory): void => refuseWhatHooksCouldRead(inventory, env);
   const inForce = options.inventory
-    ? InventoryInForce.fixed(options.inventory, accept)
-    : await InventoryInForce.open(settings.inventoryPath, accept);
+    ? InventoryInForce.fixed(options.inventory)
+    : await InventoryInForce.open(settings.inventoryPath);
   const inventory = inForce.current;
   const sealKeyring = SealKeyring.parse(settings.sealKeys.reveal());
   const signingKey = await readSigningKey(inventory.workers.signingKey);
@@ -336,28 +335,8 @@ function locksOf({ deployments }: Inventory): ReadonlySet<string> {
 function warnOfSealKeys(keyring: SealKeyring, log: Logger) {
   return ({ workflowId, history }: { readonly workflowId: string; readonly history: unknown }): void => {
     for (const kid of missingSealKeys(keyring, history)) {
-      const text = `An open run has values sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS does not have: put that entry back, behind the one that seals, and restart`;
+      const text = `An open run has values sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS_FILE does not have: put that entry back, behind the one that seals, and restart`;
       log.error({ workflowId, code: 'SEAL_KEY_MISSING' }, text);
     }
   };
-}
-
-/**
- * A command hook can read the worker's environment: seal keys do not stand there.
- *
- * @throws RunbookError `INVALID_INPUT`
- */
-function refuseWhatHooksCouldRead({ deployments }: Inventory, env: NodeJS.ProcessEnv): void {
-  const commands = [...deployments.values()].flatMap(({ name, hooks }) =>
-    Object.entries(hooks).flatMap(([hook, entry]) => (entry?.kind === 'command' ? [`${hook} of ${name}`] : [])),
-  );
-  if (commands.length > 0 && (env['RUNBOOKS_SEAL_KEYS'] ?? '') !== '')
-    throw new RunbookError(
-      'INVALID_INPUT',
-      'RUNBOOKS_SEAL_KEYS stands in the environment, which command hooks can read.',
-      {
-        observed: `command hooks: ${commands.join(', ')}`,
-        next: 'Put the keys into a file, and name it with RUNBOOKS_SEAL_KEYS_FILE; or make the hooks HTTP hooks.',
-      },
-    );
 }

@@ -99,7 +99,6 @@ describe('docker-compose.yml', () => {
     expect(deploy?.replicas).toBe(2);
     expect(tmpfs.map((each) => each.split(':')[0])).toEqual([environment['RUNBOOKS_KEY_DIR']]);
     expect(mounted).not.toContain(environment['RUNBOOKS_KEY_DIR']);
-    expect(environment).not.toHaveProperty('RUNBOOKS_SEAL_KEYS');
     expect(environment['RUNBOOKS_SEAL_KEYS_FILE']).toMatch(/^\/run\//);
   });
 

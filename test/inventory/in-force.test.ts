@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-const open = (accept: () => void = () => undefined) => InventoryInForce.open(file, accept);
+const open = () => InventoryInForce.open(file);
 const twice = async (inForce: InventoryInForce) => [await inForce.look(), await inForce.look()];
 const minutes = ({ current }: InventoryInForce) =>
   (current.deployments.get('payments')?.ceremony.collectForMs ?? 0) / 60_000;
@@ -55,17 +55,6 @@ it('sees a link behind the file that leads elsewhere, as Kubernetes changes a Co
   await rename(join(directory, '..data_tmp'), join(directory, '..data'));
   expect(await twice(inForce)).toEqual([undefined, 'taken']);
   expect(minutes(inForce)).toBe(21);
-});
-
-it('is not one with which this worker cannot work', async () => {
-  let may = true;
-  const inForce = await open(() => {
-    if (!may) throw new Error('command hooks could read the seal keys');
-  });
-  may = false;
-  await writeFile(file, TWO);
-  expect(await twice(inForce)).toEqual([undefined, 'refused']);
-  expect(minutes(inForce)).toBe(20);
 });
 
 it('has one digest whatever the order of its members, and another where a person, a gate or a cluster changes', () => {

@@ -1,6 +1,6 @@
 /** Ceremony keys are where they were made: with two workers each key activity reaches the right one, and losing one costs an epoch. */
 import { readFileSync } from 'node:fs';
-import { readFile, readdir, rm } from 'node:fs/promises';
+import { readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { temporal } from '@temporalio/proto';
 import { Decrypter } from 'age-encryption';
@@ -35,10 +35,14 @@ class Host {
   }
 
   /** @param sealKeys in the place of those that the scenario gives to workers */
-  async start(sealKeys = ''): Promise<void> {
+  async start(sealKeys?: string): Promise<void> {
     const { directory, environment } = this.scenario;
-    const own = { RUNBOOKS_KEY_DIR: this.keys, RUNBOOKS_SEAL_KEYS: sealKeys, RUNBOOKS_LOG_LEVEL: 'debug' };
-    this.#worker = new Program(join(directory, `home-${this.name}`), { ...environment, ...own }, ['worker']);
+    const sealKeysFile = join(directory, `seal-keys-${this.name}`);
+    if (sealKeys !== undefined) await writeFile(sealKeysFile, sealKeys, { mode: 0o600 });
+    const own = { RUNBOOKS_KEY_DIR: this.keys, RUNBOOKS_LOG_LEVEL: 'debug' };
+    const given: Record<string, string> = sealKeys === undefined ? {} : { RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile };
+    const all = { ...environment, ...own, ...given };
+    this.#worker = new Program(join(directory, `home-${this.name}`), all, ['worker']);
     await this.#worker.says('Worker ready');
   }
 
@@ -222,7 +226,7 @@ describe('rotation of the seal keys while a run holds a token', () => {
 
     await host.stop();
     await host.start(next);
-    expect(host.log).toContain(`sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS does not have`);
+    expect(host.log).toContain(`sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS_FILE does not have`);
     const ready = await scenario.run('readiness');
     const { points } = (await ready.report()).result as unknown as { readonly points: readonly Point[] };
     const red = points.find(({ id }) => id === 'seal-keys');
@@ -234,7 +238,7 @@ describe('rotation of the seal keys while a run holds a token', () => {
     expect(parked).toMatchObject({
       step: 'Promote west',
       code: 'SEALED_VALUE_INVALID',
-      observed: `RUNBOOKS_SEAL_KEYS lacks the entry ${kid}`,
+      observed: `RUNBOOKS_SEAL_KEYS_FILE lacks the entry ${kid}`,
     });
     expect(parked.next).toContain('behind the others');
     expect(parked.choices.map(({ action }) => action)).toContain('retry');

@@ -5,7 +5,10 @@ import { connectionSettings, workerSettings } from '../../src/worker/settings';
 import { temporaryDirectory } from '../support/directory';
 
 const directory = temporaryDirectory('settings');
-const ENV = { RUNBOOKS_INVENTORY: 'inventory.yaml', RUNBOOKS_SEAL_KEYS: 'k1:c2VjcmV0LWNhbmFyeQ==' };
+const file = join(directory, 'seal-keys');
+const ENV = { RUNBOOKS_INVENTORY: 'inventory.yaml', RUNBOOKS_SEAL_KEYS_FILE: file };
+
+beforeAll(() => writeFile(file, `${newSealKey('new').reveal()}\n${newSealKey('old').reveal()}\n`));
 
 describe('settings of a worker', () => {
   it('has a default for everything but the inventory and the seal keys, and never prints those', () => {
@@ -15,12 +18,12 @@ describe('settings of a worker', () => {
       const { connectionOptions, namespace } = connectionSettings({ TEMPORAL_CONFIG_FILE: '/nonexistent', ...env });
       expect([connectionOptions.address, namespace ?? 'default']).toEqual(['127.0.0.1:7233', 'default']);
     }
-    expect(JSON.stringify(workerSettings(ENV))).not.toContain('c2VjcmV0');
+    expect(JSON.stringify(workerSettings(ENV).sealKeys)).toBe('"[redacted]"');
   });
 
   it.each([
     ['RUNBOOKS_INVENTORY', '', 'INVALID_INPUT'],
-    ['RUNBOOKS_SEAL_KEYS', '', 'SEAL_KEY_MISSING'],
+    ['RUNBOOKS_SEAL_KEYS_FILE', '', 'SEAL_KEY_MISSING'],
     ['RUNBOOKS_KEY_STORAGE', 'tape', 'INVALID_INPUT'],
     ['RUNBOOKS_LOG_LEVEL', 'loud', 'INVALID_INPUT'],
   ])('refuses %s=%j', (name, value, code) => {
@@ -28,11 +31,11 @@ describe('settings of a worker', () => {
     expect(() => workerSettings({ ...ENV, [name]: value })).toThrow(refused);
   });
 
-  it('reads seal keys from a file, one entry per line, the first one sealing', async () => {
-    const file = join(directory, 'seal-keys');
-    await writeFile(file, `${newSealKey('new').reveal()}\n${newSealKey('old').reveal()}\n`);
-    const { sealKeys } = workerSettings({ RUNBOOKS_INVENTORY: 'x', RUNBOOKS_SEAL_KEYS_FILE: file });
-    const keyring = SealKeyring.parse(sealKeys.reveal());
+  it('reads seal keys from a file alone, one entry per line, the first one sealing', () => {
+    // Command hooks can read the environment of a worker.
+    const environment = { ...ENV, RUNBOOKS_SEAL_KEYS: newSealKey('exposed').reveal() };
+    const keyring = SealKeyring.parse(workerSettings(environment).sealKeys.reveal());
     expect([keyring.sealingKid, keyring.derivedKey('old')?.length]).toEqual(['new', 32]);
+    expect(() => workerSettings({ ...environment, RUNBOOKS_SEAL_KEYS_FILE: '' })).toThrow('_FILE is not set');
   });
 });

@@ -93,25 +93,6 @@ function settlePromiseLikeNode24(): void {
 }
 
 describe('starting a worker', () => {
-  it('refuses seal keys in its environment where the inventory has command hooks, which could read them', async () => {
-    const inventory = (hooks: object) => {
-      const parsed = JSON.parse(inventoryText()) as { deployments: Record<string, object> };
-      for (const each of Object.values(parsed.deployments)) Object.assign(each, { hooks });
-      return parseInventory(JSON.stringify(parsed), 'inventory');
-    };
-    const env = { RUNBOOKS_SEAL_KEYS: 'k1:c2VjcmV0LWNhbmFyeQ==', TEMPORAL_ADDRESS: '127.0.0.1:1' };
-    const starting = (hooks: object) =>
-      startWorker({ settings: settings('refused'), inventory: inventory(hooks), env, log });
-    await expect(starting({ snapshot: { command: ['/opt/snapshot'] } })).rejects.toMatchObject({
-      code: 'INVALID_INPUT',
-      message: expect.stringContaining('RUNBOOKS_SEAL_KEYS stands in the environment') as string,
-      observed: expect.stringMatching(/^command hooks: snapshot of /) as string,
-    });
-    await expect(starting({ snapshot: { url: 'https://127.0.0.1:1/snapshot' } })).rejects.not.toMatchObject({
-      message: expect.stringContaining('RUNBOOKS_SEAL_KEYS') as string,
-    });
-  });
-
   it('refuses under a lock of this inventory an open run that does not replay; starts, and warns, where it is no runbook, holds no such lock, or is told to', async () => {
     const own = `misfit-${process.pid}`;
     const lock = deploymentWorkflowId(own);
@@ -154,7 +135,7 @@ describe('starting a worker', () => {
   it('reads the inventory again, and tells a file that it refuses in its log', async () => {
     const file = join(directory, 'inventory.yaml');
     await writeFile(file, inventoryText());
-    const inForce = await InventoryInForce.open(file, () => undefined);
+    const inForce = await InventoryInForce.open(file);
     const told = toldBy();
     const dependencies = {
       log: told.log,

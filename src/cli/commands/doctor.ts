@@ -140,7 +140,7 @@ async function pollers({ env }: CliContext, session: TemporalSession): Promise<P
 /** What only the host of a worker has: its keys, its memory. Whoever has no seal keys is no worker. */
 async function workerPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefined): Promise<Point[]> {
   const sealKeysFile = env['RUNBOOKS_SEAL_KEYS_FILE'];
-  if (!sealKeysFile && !env['RUNBOOKS_SEAL_KEYS'])
+  if (!sealKeysFile)
     return [point('worker host', 'not-checkable', `${hostname()} is none (RUNBOOKS_SEAL_KEYS_FILE)`, SETTINGS)];
   const { sealKeys, keyDirectory, keyStorage } = workerSettings(env);
   SealKeyring.parse(sealKeys.reveal());

@@ -158,7 +158,7 @@ function sealCommand({ context }: CommandHost): Command {
   return newCommand(
     'seal',
     ['runbook keys seal --output /etc/replication-runbooks/seal-keys   (use it as RUNBOOKS_SEAL_KEYS_FILE)'],
-    'make an entry for RUNBOOKS_SEAL_KEYS, written to a file and never printed',
+    'make an entry for RUNBOOKS_SEAL_KEYS_FILE, written to a file and never printed',
   )
     .requiredOption('--output <file>', 'the new file (mode 0600; never overwritten)')
     .action(async (options: CommonOptions & { readonly output: string }) => {
