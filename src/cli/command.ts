@@ -39,8 +39,7 @@ export function newCommand(name: string, examples: readonly string[], summary = 
 export function withServerOptions(command: Command): Command {
   return command
     .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS, the profile file, 127.0.0.1:7233)')
-    .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE, the profile file, "default")')
-    .option('--profile <name>', 'profile of the Temporal profile file');
+    .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE, the profile file, "default")');
 }
 
 /** Adds the argument that names a run. */

@@ -26,22 +26,16 @@ export type ExpectedRun = RunReference & { readonly namespace?: string };
 /** Who answers, and what they trust. */
 export interface HolderOptions {
   readonly holder: string;
-  readonly pins?: string;
   readonly confirm?: string;
   readonly shareFile?: string;
 }
 
-export const PINS_OPTION = [
-  '--pins <file>',
-  "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)",
-] as const;
-
 /** What the workers' environment is called unless a person names it. */
 export const DEFAULT_ENVIRONMENT = 'production';
 
-/** The file of pinned workers' keys: `--pins`, else `RUNBOOKS_PINS`, else in the user's configuration directory. */
-export function pinsPath(env: NodeJS.ProcessEnv, given?: string): string {
-  return given || env['RUNBOOKS_PINS'] || join(personalFolder(env), 'pins.json');
+/** The file of pinned workers' keys: `RUNBOOKS_PINS`, else in the user's configuration directory. */
+export function pinsPath(env: NodeJS.ProcessEnv): string {
+  return env['RUNBOOKS_PINS'] || join(personalFolder(env), 'pins.json');
 }
 
 /**
@@ -71,7 +65,7 @@ export async function readAndConfirm(
   expected: ExpectedRun,
 ) {
   const jws = findInvitation(text);
-  const pins = await pinsFor(context, options, namedSigner(jws));
+  const pins = await pinsFor(context, namedSigner(jws));
   const request = await verifyRequest(jws, { pins, now: Date.now(), holder: options.holder });
   const { ns, wid, rid } = request.invitation;
   if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId)
@@ -136,17 +130,12 @@ async function confirm(context: CliContext, given: string | undefined, request: 
 }
 
 /** The pinned keys, the signer's among them. */
-async function pinsFor(
-  context: CliContext,
-  { pins: path }: HolderOptions,
-  signer: string | undefined,
-): Promise<readonly PinnedKey[]> {
-  const pins = await readPins(pinsPath(context.env, path));
+async function pinsFor({ env }: CliContext, signer: string | undefined): Promise<readonly PinnedKey[]> {
+  const pins = await readPins(pinsPath(env));
   if (pins.some(({ kid }) => kid === signer)) return pins;
 
   const [{ environment } = { environment: DEFAULT_ENVIRONMENT }] = pins;
-  const given = path === undefined ? [] : ['--pins', path];
-  const command = shellLine('runbook', 'keys', 'trust', environment, 'KID:KEY', ...given);
+  const command = shellLine('runbook', 'keys', 'trust', environment, 'KID:KEY');
   const other = pins.length > 0;
   const message = other
     ? 'STOP. The invitation is signed with another key than the one pinned on this machine.'

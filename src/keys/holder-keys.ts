@@ -161,7 +161,7 @@ export async function removePin(file: string, kid: string): Promise<{ readonly e
   const pin = content.pins.find((each) => publicKeyOf(each.key).kid === kid);
   if (pin === undefined) {
     throw new RunbookError('NOT_FOUND', `This key is not pinned in ${file}.`, {
-      next: 'Nothing is to be done here; look whether --pins or RUNBOOKS_PINS names another file.',
+      next: 'Nothing is to be done here; look whether RUNBOOKS_PINS names another file.',
     });
   }
   await writePinsFile(file, { ...content, pins: content.pins.filter((each) => each !== pin) });

@@ -94,7 +94,6 @@ export const DATA_CONVERTER = { payloadConverterPath: require.resolve('../contra
 export interface ConnectionFlags {
   readonly address?: string;
   readonly namespace?: string;
-  readonly profile?: string;
 }
 
 /**
@@ -106,9 +105,8 @@ export function connectionSettings(env: NodeJS.ProcessEnv, flags: ConnectionFlag
   const overrideEnvVars = Object.fromEntries(
     Object.entries(env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
   );
-  const { profile } = flags;
   try {
-    const loaded = loadClientConnectConfig({ overrideEnvVars, ...(profile !== undefined && { profile }) });
+    const loaded = loadClientConnectConfig({ overrideEnvVars });
     const address = flags.address ?? loaded.connectionOptions.address ?? '127.0.0.1:7233';
     return {
       connectionOptions: { ...loaded.connectionOptions, address },
@@ -118,7 +116,7 @@ export function connectionSettings(env: NodeJS.ProcessEnv, flags: ConnectionFlag
     throw new RunbookError('INVALID_INPUT', 'The Temporal profile file or the TEMPORAL_* variables cannot be used.', {
       // The first line alone, and no cause: what follows quotes the file, which may hold an API key.
       observed: cause instanceof Error ? redact(cause.message.split('\n', 1)[0] ?? '') : 'unknown',
-      next: 'Correct the file named by TEMPORAL_CONFIG_FILE, or choose another profile with --profile.',
+      next: 'Correct the file named by TEMPORAL_CONFIG_FILE, or choose another profile with TEMPORAL_PROFILE.',
     });
   }
 }

@@ -28,13 +28,12 @@ describe('runbook keys', () => {
     const key = await importSigningKey(new Secret('private-key', await readFile(file, 'utf8')));
     expect(publicKey).toBe(`${key.kid}:${key.x}`);
 
-    const refused = await cli(['keys', 'trust', 'production', publicKey, '--pins', pins], { answers: ['no'] });
+    const env = { RUNBOOKS_PINS: pins };
+    const refused = await cli(['keys', 'trust', 'production', publicKey], { answers: ['no'], env });
     expect(refused.code).toBe(3);
     expect(refused.err).toContain(fingerprint);
     expect(await readPins(pins)).toEqual([]);
-    expect(
-      (await cli(['keys', 'trust', 'production', publicKey], { answers: ['yes'], env: { RUNBOOKS_PINS: pins } })).code,
-    ).toBe(0);
+    expect((await cli(['keys', 'trust', 'production', publicKey], { answers: ['yes'], env })).code).toBe(0);
     expect((await readPins(pins)).map(({ kid, environment }) => [environment, kid])).toEqual([['production', key.kid]]);
 
     expect((await cli(['keys', 'workers', '--output', file])).code).toBe(3);
@@ -56,45 +55,45 @@ describe('a new signing key of the workers', () => {
   const { key: first } = newSigningKey();
   const { key: second } = newSigningKey();
   let file: string;
-  const pins = () => ['--pins', file];
+  const keys = (words: readonly string[], answers?: readonly string[]) =>
+    cli(['keys', ...words], { env: { RUNBOOKS_PINS: file }, ...(answers && { answers }) });
   const pinned = async () => (await readPins(file)).map(({ kid }) => kid);
 
   beforeEach(async () => {
     file = join(directory, `pins-${newSigningKey().key.kid}`);
-    expect((await cli(['keys', 'trust', 'production', formatPublicKey(first), '--yes', ...pins()])).code).toBe(0);
+    expect((await keys(['trust', 'production', formatPublicKey(first), '--yes'])).code).toBe(0);
   });
 
   it('is pinned again, beside the earlier one: both fingerprints are shown before, and how to give the earlier one up', async () => {
-    const trust = ['keys', 'trust', 'production', formatPublicKey(second), ...pins()];
-    const refused = await cli(trust, { answers: ['no'] });
+    const trust = ['trust', 'production', formatPublicKey(second)];
+    const refused = await keys(trust, ['no']);
     expect(refused.code).toBe(3);
     expect(await pinned()).toEqual([first.kid]);
-    const { code, out, err } = await cli(trust, { answers: ['yes'] });
+    const { code, out, err } = await keys(trust, ['yes']);
     expect(code).toBe(0);
     expect(err).toContain(`so far: ${spokenFingerprint(first.kid)}. This is ANOTHER key`);
     expect(err).toContain(spokenFingerprint(second.kid));
     expect(out).toContain(`runbook keys distrust ${first.kid}`);
     expect(await pinned()).toEqual([first.kid, second.kid]);
     // Nobody is asked about a key that is pinned already.
-    expect(await cli(trust)).toMatchObject({ code: 0, questions: [] });
+    expect(await keys(trust)).toMatchObject({ code: 0, questions: [] });
   });
 
   it('distrust gives a key up: it counts no more', async () => {
-    await cli(['keys', 'trust', 'production', formatPublicKey(second), '--yes', ...pins()]);
-    const given = await cli(['keys', 'distrust', spokenFingerprint(first.kid), ...pins()]);
+    await keys(['trust', 'production', formatPublicKey(second), '--yes']);
+    const given = await keys(['distrust', spokenFingerprint(first.kid)]);
     expect([given.code, given.out.includes(`Still trusted: ${spokenFingerprint(second.kid)}`)]).toEqual([0, true]);
     expect(await pinned()).toEqual([second.kid]);
-    expect((await cli(['keys', 'distrust', first.kid, ...pins()])).code).not.toBe(0);
-    for (const verb of [['trust', 'production'], ['distrust']])
-      expect((await cli(['keys', ...verb, 'abc', ...pins()])).code).toBe(3);
+    expect((await keys(['distrust', first.kid])).code).not.toBe(0);
+    for (const verb of [['trust', 'production'], ['distrust']]) expect((await keys([...verb, 'abc'])).code).toBe(3);
   });
 
   it('a key whose name begins with a hyphen is no option: it is pinned and given up like any other', async () => {
     let { key } = newSigningKey();
     while (!key.kid.startsWith('-')) ({ key } = newSigningKey());
-    expect((await cli(['keys', 'trust', 'production', formatPublicKey(key), '--yes', ...pins()])).code).toBe(0);
+    expect((await keys(['trust', 'production', formatPublicKey(key), '--yes'])).code).toBe(0);
     expect(await pinned()).toContain(key.kid);
-    expect((await cli(['keys', 'distrust', key.kid, ...pins()])).code).toBe(0);
+    expect((await keys(['distrust', key.kid])).code).toBe(0);
     expect(await pinned()).not.toContain(key.kid);
   });
 });

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
-import { extname, join } from 'node:path';
+import { join } from 'node:path';
 import { clock } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { addPin, formatPublicKey } from '../../src/keys';
@@ -242,8 +242,7 @@ describe('a switchover by the command line alone', () => {
     expect(early.out.split('\n').map((line) => line.trim())).toContain(`runbook share ${workflowId} --holder ada`);
     expect(early.out).toContain(`runbook approve ${workflowId} --gate plan`);
 
-    const kept = ['--output', join(directory, 'invitation')];
-    expect((await cli(['invitation', workflowId, ...kept], { env })).code).toBe(0);
+    await writeFile(join(directory, 'invitation'), (await cli(['invitation', workflowId], { env })).out);
     for (const holder of ['ada', 'bert', 'cleo']) {
       const given = await cli(['share', workflowId, '--holder', holder, '--confirm', 'west', '--share-file', '-'], {
         env,
@@ -295,29 +294,28 @@ describe('a switchover by the command line alone', () => {
   });
 
   it('report --verify proves each form of a report by the history, and says what somebody changed', async () => {
-    const folder = join(directory, 'reports');
-    const made = await cli(['report', scenario.name, '--output', folder], { env });
-    const files = made.out.trim().split('\n');
-    expect(files.map((file) => extname(file))).toEqual(['.json', '.md', '.html']);
+    const fileOf = (format: string) => join(directory, `report.${format}`);
     const verify = (file: string) => cli(['report', '--verify', file], { env });
-    for (const file of files) {
+    for (const format of ['json', 'md', 'html']) {
+      const file = fileOf(format);
+      await writeFile(file, (await cli(['report', scenario.name, '--format', format], { env })).out);
       const { code, out } = await verify(file);
       expect([code, out]).toEqual([0, expect.stringMatching(/^History: match.*events 1 to \d+.*\nContents: match/)]);
     }
     const empty = createHash('sha256').digest('hex');
-    const changes: readonly (readonly [extension: string, from: RegExp, to: string, code: number, said: RegExp])[] = [
-      ['.json', /"totalMs": \d+/, '"totalMs": 1', 3, /history matches, but[^]*line \d+: +"totalMs": 1/],
-      ['.md', /Completed: /, 'Completed well: ', 3, /line \d+: .*Completed well/],
-      ['.html', /Completed: /, 'Completed well: ', 3, /line \d+: .*Completed well/],
-      ['.json', /"sha256": "./, '"sha256": "x', 3, /not the one of this report/],
-      ['.json', /"closed": true/, '"closed": false', 3, /a run that is open at its end/],
-      ['.json', /"events": \d+,\s+"sha256": "\w+"/, `"events": 0, "sha256": "${empty}"`, 3, /no event/],
-      ['.json', /"runId": "[^"]*"/, `"runId": "${randomUUID()}"`, 5, /no history of this run any more/],
-      ['.md', /<!--.*-->/, '', 3, /carries no digest/],
+    const changes: readonly (readonly [format: string, from: RegExp, to: string, code: number, said: RegExp])[] = [
+      ['json', /"totalMs": \d+/, '"totalMs": 1', 3, /history matches, but[^]*line \d+: +"totalMs": 1/],
+      ['md', /Completed: /, 'Completed well: ', 3, /line \d+: .*Completed well/],
+      ['html', /Completed: /, 'Completed well: ', 3, /line \d+: .*Completed well/],
+      ['json', /"sha256": "./, '"sha256": "x', 3, /not the one of this report/],
+      ['json', /"closed": true/, '"closed": false', 3, /a run that is open at its end/],
+      ['json', /"events": \d+,\s+"sha256": "\w+"/, `"events": 0, "sha256": "${empty}"`, 3, /no event/],
+      ['json', /"runId": "[^"]*"/, `"runId": "${randomUUID()}"`, 5, /no history of this run any more/],
+      ['md', /<!--.*-->/, '', 3, /carries no digest/],
     ];
-    for (const [extension, from, to, code, said] of changes) {
-      const file = join(directory, `changed${extension}`);
-      const whole = await readFile(files.find((each) => each.endsWith(extension)) ?? '', 'utf8');
+    for (const [format, from, to, code, said] of changes) {
+      const file = fileOf(`changed.${format}`);
+      const whole = await readFile(fileOf(format), 'utf8');
       expect(whole).toMatch(from);
       await writeFile(file, whole.replace(from, to));
       const verified = await verify(file);

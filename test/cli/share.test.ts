@@ -170,10 +170,14 @@ describe('runbook share', () => {
       [bench.pins, 'STOP. The invitation is signed with another key than the one pinned'],
       [fresh, 'signed with a key that is not pinned'],
     ] as const) {
-      const { code, err, questions } = await share(['--pins', pins], { answers: ['yes', 'west', SHARE] }, file);
+      const { code, err, questions } = await share(
+        [],
+        { answers: ['yes', 'west', SHARE], env: { RUNBOOKS_PINS: pins } },
+        file,
+      );
       expect([code, questions]).toEqual([3, []]);
       for (const shown of [message, spokenFingerprint(key.kid)]) expect(err).toContain(shown);
-      expect(err).toContain(`runbook keys trust production KID:KEY --pins ${pins}`);
+      expect(err).toContain('runbook keys trust production KID:KEY');
       if (pins === bench.pins) expect(err).toContain(spokenFingerprint(bench.workersKey.kid));
     }
     expect((await readPins(bench.pins)).map(({ kid }) => kid)).toEqual([bench.workersKey.kid]);

@@ -158,8 +158,9 @@ export class HolderBench {
     command: 'share' | 'provide-token' = 'share',
     workflowId = RUN.wid,
   ): Promise<CliResult> {
-    const from = ['--holder', 'ada', '--invitation-file', file, '--pins', this.pins, '--print'];
-    return cli([command, workflowId, ...from, ...words], typed);
+    const from = ['--holder', 'ada', '--invitation-file', file, '--print'];
+    const env = { RUNBOOKS_PINS: this.pins, ...typed.env };
+    return cli([command, workflowId, ...from, ...words], { ...typed, env });
   }
 }
 

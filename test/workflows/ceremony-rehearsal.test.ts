@@ -65,9 +65,9 @@ describe('ceremonyRehearsal', () => {
     // What a holder does: one command, which finds the invitation by itself and asks for no share.
     const pins = join(scenario.directory, 'pins.json');
     await addPin(pins, 'test', formatPublicKey(scenario.workersKey));
-    const words = ['share', id(), '--holder', CLAIMED, '--pins', pins, '--confirm', scenario.name];
+    const words = ['share', id(), '--holder', CLAIMED, '--confirm', scenario.name];
     const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
-    const told = await cli(words, { env: { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE }, answers: [] });
+    const told = await cli(words, { env: { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, RUNBOOKS_PINS: pins }, answers: [] });
     expect([told.code, told.out]).toEqual([0, expect.stringContaining('rehearsed: tool, key and access work')]);
     scenario.shows(told.out, told.err);
     const report = await run.report();

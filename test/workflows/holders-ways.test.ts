@@ -48,7 +48,7 @@ describe(`three holders, three ways${because}`, () => {
       const newcomersPins = join(directory, 'newcomers-pins.json');
       const printed: string[] = [];
       const runbook = async (words: readonly string[], answers: readonly string[] = []) => {
-        const result = await cli([...words, '--pins', pins], { env, answers });
+        const result = await cli(words, { env: { ...env, RUNBOOKS_PINS: pins }, answers });
         printed.push(result.out, result.err);
         return result;
       };
@@ -66,10 +66,13 @@ describe(`three holders, three ways${because}`, () => {
       // Offline: a file to the holder, a line back, sent by somebody else.
       const invitationFile = join(directory, 'invitation.txt');
       const envelopeFile = join(directory, 'bert.envelope');
-      expect((await cli(['invitation', lock, '--output', invitationFile], { env })).code).toBe(0);
+      await writeFile(invitationFile, (await cli(['invitation', lock], { env })).out);
       const offline = ['share', lock, '--holder', 'bert', '--invitation-file', invitationFile, '--print'];
       await addPin(newcomersPins, 'production', workersKey);
-      const made = await cli([...offline, '--pins', newcomersPins], { answers: ['west', shareOf('bert')] });
+      const made = await cli(offline, {
+        env: { RUNBOOKS_PINS: newcomersPins },
+        answers: ['west', shareOf('bert')],
+      });
       expect(made.code).toBe(0);
       printed.push(made.err);
       await writeFile(envelopeFile, made.out);

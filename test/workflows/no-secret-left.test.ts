@@ -83,8 +83,10 @@ describe('a switchover with a ceremony, by processes', () => {
   /** What we put there ourselves, so that the programs have something to read. */
   const planted = new Set<string>();
 
+  const pins = () => join(scenario.directory, 'pins');
   const start = (name: string, words: readonly string[], how?: 'pipe' | 'terminal') => {
-    const program = new Program(join(scenario.directory, 'homes', name), scenario.environment, words, how);
+    const environment = { ...scenario.environment, RUNBOOKS_PINS: pins() };
+    const program = new Program(join(scenario.directory, 'homes', name), environment, words, how);
     programs.push(program);
     return program;
   };
@@ -108,8 +110,7 @@ describe('a switchover with a ceremony, by processes', () => {
   });
 
   it('ends well: shares come from a file, a pipe and a terminal', async () => {
-    const pins = join(scenario.directory, 'pins');
-    await addPin(pins, 'test', formatPublicKey(scenario.workersKey));
+    await addPin(pins(), 'test', formatPublicKey(scenario.workersKey));
     const words = `start drSwitchover --to west --reason test --requested-by olga --deployment ${scenario.name}`;
     expect(await start('operator', words.split(' ')).ended).toBe(0);
     run = scenario.attach();
@@ -120,8 +121,7 @@ describe('a switchover with a ceremony, by processes', () => {
     worker.child.kill('SIGUSR1');
 
     const share = (name: string) => scenario.person(name).share ?? '';
-    const asked = (name: string) =>
-      ['share', scenario.workflowId, '--holder', name, '--pins', pins, '--confirm', 'west'] as const;
+    const asked = (name: string) => ['share', scenario.workflowId, '--holder', name, '--confirm', 'west'] as const;
     const file = join(scenario.directory, 'share-of-ada');
     writeFileSync(file, share('ada'), { mode: 0o600 });
     planted.add(file);

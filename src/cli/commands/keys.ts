@@ -20,7 +20,7 @@ import { Secret } from '../../secret';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
-import { DEFAULT_ENVIRONMENT, PINS_OPTION, pinsPath } from '../invitation';
+import { DEFAULT_ENVIRONMENT, pinsPath } from '../invitation';
 import { confirmed, writeSecretFile, personalKeyFile, readTextFile, signingKey } from '../secret-input';
 import { shellLine } from '../text';
 
@@ -37,9 +37,9 @@ async function pinAfterComparing(
   context: CliContext,
   environment: string,
   line: string,
-  { pins: path, yes: compared = false }: TrustOptions,
+  { yes: compared = false }: TrustOptions,
 ) {
-  const file = pinsPath(context.env, path);
+  const file = pinsPath(context.env);
   const key = publicKeyOf(line);
   const pinned = (await readPins(file)).filter((pin) => pin.environment === environment);
   // Nobody is called about a key that was compared before.
@@ -70,7 +70,6 @@ function keysCommand(host: CommandHost): Command {
 }
 
 interface TrustOptions extends CommonOptions {
-  readonly pins?: string;
   readonly yes?: boolean;
 }
 
@@ -82,7 +81,6 @@ function trustCommand({ context }: CommandHost): Command {
   )
     .argument('<environment>', 'what you call the environment, for example production')
     .argument('<key>', 'the line that "runbook keys workers" printed: <kid>:<x>')
-    .option(...PINS_OPTION)
     .option('-y, --yes', 'do not ask: the fingerprint was compared already')
     .action(async (environment: string, line: string, options: TrustOptions) => {
       const { pin, file } = await pinAfterComparing(context, environment, line, options);
@@ -105,9 +103,8 @@ function distrustCommand({ context }: CommandHost): Command {
     "give up a pinned workers' key on this machine",
   )
     .argument('<fingerprint>', 'as "runbook keys trust" showed it; or the kid')
-    .option(...PINS_OPTION)
-    .action(async (text: string, options: CommonOptions & { readonly pins?: string }) => {
-      const file = pinsPath(context.env, options.pins);
+    .action(async (text: string, options: CommonOptions) => {
+      const file = pinsPath(context.env);
       const kid = parseFingerprint(text);
       if (kid === undefined)
         throw new RunbookError('INVALID_INPUT', 'This is not the fingerprint of a key.', {
@@ -216,7 +213,6 @@ function joinCommand({ context }: CommandHost): Command {
       '--passphrase-file <file>',
       'read the passphrase from a file (default: make one, and print it once on standard error)',
     )
-    .option(...PINS_OPTION)
     .option('-y, --yes', "do not ask: the workers' fingerprint was compared already, and the passphrase is kept by you")
     .action(async (line: string, options: JoinOptions) => {
       const { names, key: workers } = readKeyLine(line, 'init', ['ENVIRONMENT', 'NAME']);

@@ -5,7 +5,7 @@ import { nextCommandOf } from '../../contracts/next-commands';
 import { reportSchema } from '../../contracts/report';
 import type { Report } from '../../contracts/report';
 import { RunbookError } from '../../errors';
-import { renderHtml, renderMarkdown, writeReportFiles } from '../../report/render';
+import { renderHtml, renderMarkdown } from '../../report/render';
 import { closeOf, digestOf, markIn } from '../../report/run-history';
 import type { ReportMark } from '../../report/run-history';
 import { newCommand, printResult, withRun, withServerOptions, withSession, number, workflowIdOf } from '../command';
@@ -76,7 +76,6 @@ async function watchRun(
 interface ReportOptions extends ServerOptions {
   readonly runId?: string;
   readonly format?: Format;
-  readonly output?: string;
   readonly verify?: string;
 }
 
@@ -89,26 +88,19 @@ function reportCommand(host: CommandHost): Command {
   const command = newCommand('report', [
     'runbook report deployment:payments',
     'runbook report deployment:payments --format html > report.html',
-    'runbook report deployment:payments --output reports   (JSON, Markdown and HTML files)',
     'runbook report --verify report.html   (is it the history that the server has, and what the run says?)',
   ])
     .argument('[run]', 'its Workflow ID, or its deployment: payments is deployment:payments', workflowIdOf)
     .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
     .addOption(new Option('--format <format>', 'default: md, or json with --json').choices(Object.keys(RENDERERS)))
-    .option('--output <directory>', 'write files there and print their paths')
     .option('--verify <file>', 'prove a report that this command made, in any format');
   return withServerOptions(command).action(async (workflowId: string | undefined, options: ReportOptions) => {
-    const { runId, format = options.json === true ? 'json' : 'md', output, verify } = options;
+    const { runId, format = options.json === true ? 'json' : 'md', verify } = options;
     if (verify !== undefined) return verifyFile(host, verify, options);
     if (workflowId === undefined)
       throw new RunbookError('INVALID_INPUT', 'Which run? Give its Workflow ID, or --verify FILE.');
     const report = await withSession(context, options, (session) => readProvableReport(session, { workflowId, runId }));
-    if (output === undefined) {
-      for (const line of RENDERERS[format](report).trimEnd().split('\n')) context.out(line);
-      return;
-    }
-    const files = await writeReportFiles(report, output);
-    printResult(context, options, { files }, files);
+    for (const line of RENDERERS[format](report).trimEnd().split('\n')) context.out(line);
   });
 }
 
@@ -179,7 +171,7 @@ function claimedBy(file: string, text: string) {
   } catch (cause) {
     throw new RunbookError('DOCUMENT_INVALID', `${file} carries no digest of a history.`, {
       needed: 'a report as `runbook report` makes it; a file that a worker wrote cannot hold the end of its run',
-      next: 'Make one that does: `runbook report WORKFLOW-ID --run-id RUN-ID --output DIRECTORY`',
+      next: 'Make one that does: `runbook report WORKFLOW-ID --run-id RUN-ID --format html > FILE`',
       cause,
     });
   }

@@ -14,7 +14,7 @@ import { publicKeyOf } from '../../keys';
 import { newCommand, printResult, withRun, withServerOptions, withSession, collect } from '../command';
 import type { CommandHost, ServerOptions, CommonOptions } from '../command';
 import type { CliContext } from '../context';
-import { fetchInvitation, PINS_OPTION, readAndConfirm } from '../invitation';
+import { fetchInvitation, readAndConfirm } from '../invitation';
 import type { ExpectedRun, HolderOptions } from '../invitation';
 import { describe } from '../run';
 import { readSecret, readTextFile, signingKey } from '../secret-input';
@@ -76,8 +76,7 @@ function givingCommand(host: CommandHost, gives: Gives): Command {
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
     .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing');
-  withStatementOptions(command.option(...PINS_OPTION));
-  return command.action(async (workflowId: string, given: ShareOptions) => {
+  return withStatementOptions(command).action(async (workflowId: string, given: ShareOptions) => {
     const { context } = host;
     const { envelopeFile, invitationFile, print } = given;
     if (envelopeFile !== undefined) {
@@ -129,19 +128,12 @@ async function answer(context: CliContext, gives: Gives, options: ShareOptions, 
  * Nothing in it is secret.
  */
 function invitationCommand({ context }: CommandHost): Command {
-  const command = newCommand('invitation', [
-    'runbook invitation deployment:payments',
-    'runbook invitation deployment:payments --output invitation.txt',
-  ]).option('--output <file>', 'write it to a file instead of printing it');
-  type Options = ServerOptions & { readonly output?: string };
-  return withServerOptions(withRun(command)).action(async (workflowId: string, options: Options) => {
-    const { output: file } = options;
+  const command = newCommand('invitation', ['runbook invitation deployment:payments > invitation.txt']);
+  return withServerOptions(withRun(command)).action(async (workflowId: string, options: ServerOptions) => {
     const { invitation } = await withSession(context, options, (session) => fetchInvitation(session, workflowId));
     const signer = namedSigner(invitation);
     const fingerprint = signer === undefined ? undefined : spokenFingerprint(signer);
-    if (file !== undefined) await writeFile(file, `${invitation}\n`);
-    const lines = file === undefined ? [invitation] : [`Invitation: ${file}`];
-    printResult(context, options, { workflowId, invitation, fingerprint, file }, lines);
+    printResult(context, options, { workflowId, invitation, fingerprint }, [invitation]);
   });
 }
 
