@@ -255,8 +255,13 @@ const generationEnded = ({ next }: Fields) =>
 /** What the result of an activity says, in a few words, for the activities whose result has neither `observed` nor `text`. */
 const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>> = {
   assessReadiness: ({ readiness }) => {
-    const { switchover, failover } = fieldsOf(readiness);
-    return `switchover ${of(switchover)}, failover ${of(failover)}`;
+    const { switchover, failover, points } = fieldsOf(readiness);
+    const failed = listOf(points)
+      .map(fieldsOf)
+      .filter(({ verdict }) => verdict === 'fail')
+      .map(({ id, cluster }) => `${of(id)}${cluster === undefined ? '' : ` (${of(cluster)})`}`);
+    const which = failed.length === 0 ? '' : `; failed: ${[...new Set(failed)].join(', ')}`;
+    return `switchover ${of(switchover)}, failover ${of(failover)}${which}`;
   },
   readDeployment: ({ observations }) =>
     clustersIn(observations, ({ dr, performance }) => ` DR ${modeOf(dr)}, performance ${modeOf(performance)}`),

@@ -114,6 +114,10 @@ describe('readiness', () => {
     expect(again.out).toContain('Switchover: not ready. Failover: ready with warnings.');
     expect(again.out).toMatch(/fail +lock, for a switchover\n +observed: held by drSwitchover/);
 
+    // As the Web UI shows it; the result has every point.
+    const { steps } = await scenario.attach(id()).status();
+    expect(steps.map(({ note }) => note)).toEqual(['switchover not-ready, failover ready-with-warnings; failed: lock']);
+
     // The run did not notice: nothing came from outside, still waiting.
     const came = /^workflowExecution(?!Started)/;
     expect((await working.events()).flatMap((each) => Object.keys(each).filter((key) => came.test(key)))).toEqual([]);
