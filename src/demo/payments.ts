@@ -75,7 +75,6 @@ interface PaymentsOptions {
   /** Where finished reports go; it is left in place. */
   readonly reportDirectory: string;
   readonly taskQueue: string;
-  readonly namespace: string;
   readonly uiAddress?: string;
   readonly site?: Site;
   /** `realistic` (default) restarts for seconds after a role change, `quick` is for tests. */
@@ -108,10 +107,10 @@ export async function startPayments(options: PaymentsOptions) {
     undo.push(() => clients.stop());
 
     const inventoryFile = join(directory, 'inventory.yaml');
-    const { namespace, uiAddress } = options;
+    const { uiAddress } = options;
     const text = stringify({
       version: 1,
-      temporal: { namespace, ...(uiAddress && { uiAddress }) },
+      temporal: { ...(uiAddress && { uiAddress }) },
       workers: { signingKey: { file: keyFiles.signingKey } },
       people: Object.fromEntries(
         [...people.values()].map(({ name, groups, publicKey }) => [name, { groups, publicKeys: [publicKey] }]),

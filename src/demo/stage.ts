@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { filled, shellLine, shellWord } from '../cli/text';
+import { shellLine, shellWord } from '../contracts/next-commands';
+import { filled } from '../cli/text';
 import { deploymentWorkflowId } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
 import type { GateName } from '../contracts/plan';
@@ -39,7 +40,6 @@ export async function startStage({ reportDirectory, site, say }: StageOptions) {
       ...{ reportDirectory, site },
       // A server that others use too must not mix its runs with ours.
       taskQueue: server.pid !== undefined ? 'runbooks' : `runbooks-demo-${process.pid}`,
-      namespace: server.namespace,
       uiAddress: server.uiAddress,
     });
     undo.push(() => payments.stop());

@@ -348,9 +348,7 @@ const deployment = z.strictObject({
 /** The inventory file (docs/inventory.md). Members only; what members say of each other is checked in `checks.ts`. */
 export const inventorySchema = z.strictObject({
   version: z.literal(1, 'this program reads inventories of version 1'),
-  temporal: z
-    .strictObject({ uiAddress: z.url({ protocol: /^https?$/ }).optional(), namespace: text.default('default') })
-    .prefault({}),
+  temporal: z.strictObject({ uiAddress: z.url({ protocol: /^https?$/ }).optional() }).prefault({}),
   workers: z.strictObject({ signingKey: credentialSource }),
   people: byName(person),
   deployments: byName(deployment).refine(({ size }) => size > 0, 'an inventory has deployments'),

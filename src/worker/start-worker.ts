@@ -111,7 +111,7 @@ async function prepare(
   const opened =
     given === undefined ? await connect(env) : { connection: given, namespace: undefined, address: undefined };
   const { connection } = opened;
-  const namespace = options.namespace ?? opened.namespace ?? inventory.temporal.namespace;
+  const namespace = options.namespace ?? opened.namespace ?? 'default';
   const close = async (): Promise<void> => (given === undefined ? connection.close() : undefined);
   try {
     const temporal = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });

@@ -15,8 +15,7 @@ import { temporalServer } from '../support/temporal-server';
 
 const reports = temporaryDirectory('reports');
 let payments: Payments;
-const start = () =>
-  startPayments({ reportDirectory: reports, taskQueue: 'unused', namespace: 'default', pace: 'quick' });
+const start = () => startPayments({ reportDirectory: reports, taskQueue: 'unused', pace: 'quick' });
 beforeAll(async () => {
   payments = await start();
 });

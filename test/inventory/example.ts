@@ -7,7 +7,7 @@ export const adaKey = newSigningKey().key;
 
 /** The inventory of the documentation, with keys made here. */
 export const EXAMPLE = `version: 1
-temporal: { uiAddress: 'http://127.0.0.1:8233', namespace: default }
+temporal: { uiAddress: 'http://127.0.0.1:8233' }
 workers:
   signingKey: { file: /run/runbooks/workers-signing.jwk }
 people:

@@ -14,7 +14,7 @@ function lineOf(text: string, part: string): number {
 describe('an inventory', () => {
   it('is read with defaults, durations in milliseconds; what wakes people is all that a pager is told', () => {
     const { deployments, people, temporal } = parseInventory(EXAMPLE, 'inventory.yaml');
-    expect(temporal).toEqual({ uiAddress: 'http://127.0.0.1:8233', namespace: 'default' });
+    expect(temporal).toEqual({ uiAddress: 'http://127.0.0.1:8233' });
     expect(people.get('ada')).toMatchObject({
       name: 'ada',
       attestation: 'signed',
@@ -87,13 +87,13 @@ const CHAT = 'kind: slack, url: { env: A }';
 
 describe('mistakes', () => {
   it('are reported all at once, in order, each with line, column and path', () => {
-    const text = EXAMPLE.replace('namespace: default', 'namespace: 7')
+    const text = EXAMPLE.replace("uiAddress: 'http", "uiAddress: 'ftp")
       .replace('validFor: 4h', 'validFor: 4 hours')
       .replace('caFile: /etc/runbooks/ca.pem', 'caFiles: /etc/runbooks/ca.pem')
       .replace("        addresses: ['https://10.2.0.4:8200']\n", '');
     const found = mistakes(text);
     expect(found.map((line) => line.split(': ')[1])).toEqual([
-      'temporal.namespace',
+      'temporal.uiAddress',
       'deployments.payments.clusters.east.caFiles',
       'deployments.payments.clusters.west.addresses',
       'deployments.payments.gates.plan.validFor',

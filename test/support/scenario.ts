@@ -256,7 +256,7 @@ export class Scenario {
         limits: { ...LIMITS, ...options.limits, ...this.#limits },
       },
       {
-        temporal: { namespace: temporalServer().namespace, uiAddress: temporalServer().uiAddress },
+        temporal: { uiAddress: temporalServer().uiAddress },
         deployment: { laboratory: claimed, ...options.deployment },
       },
     );
