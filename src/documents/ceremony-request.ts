@@ -53,12 +53,6 @@ export function requestInShort(request: CeremonyRequest): string[] {
   ];
 }
 
-/** How long answers are collected from now on, to the second. */
-export function timeLeft({ invitation }: CeremonyRequest, now: number): string {
-  const left = invitation.exp * 1000 - now;
-  return left > 0 ? `${inWords(Math.floor(left / 1000) * 1000)} left.` : 'The invitation is expired.';
-}
-
 /** What has to be typed so that nobody agrees without having read. */
 export function confirmationOf(request: CeremonyRequest): {
   readonly what: string;

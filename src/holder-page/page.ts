@@ -8,7 +8,6 @@ import {
   confirmationOf,
   requestFacts,
   requestInShort,
-  timeLeft,
   verifyRequest,
 } from '../documents/ceremony-request';
 import { envelopeInput, noShareWanted } from '../documents/envelope';
@@ -96,9 +95,8 @@ async function check(): Promise<void> {
   const request = await verifyPasted(area('invitation').value, holder);
   session = { request, holder };
   emptied(area('invitation'));
-  fillAll('who', holder);
+  part('who').textContent = holder;
   showRequest(request);
-  tick();
   show(2);
 }
 
@@ -210,9 +208,9 @@ function clearAll(): void {
   for (const field of document.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>('input, textarea'))
     emptied(field);
   reveal(false);
-  for (const id of ['facts', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
+  for (const id of ['who', 'facts', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
   entitle(TITLE, false);
-  for (const name of ['summary', 'who', 'left']) fillAll(name, '');
+  for (const each of document.querySelectorAll('.summary')) each.replaceChildren();
   input('holder').value = madeFor.holder;
 }
 
@@ -234,11 +232,6 @@ function reveal(shown: boolean): void {
   input('share').type = shown ? 'text' : 'password';
   button('reveal').textContent = shown ? 'Hide' : 'Show';
   button('reveal').setAttribute('aria-pressed', String(shown));
-}
-
-function tick(): void {
-  if (session === undefined) return;
-  fillAll('left', timeLeft(session.request, Date.now()));
 }
 
 /** Why the page must not be used here; undefined where it may be. */
@@ -294,7 +287,6 @@ async function begin(): Promise<void> {
   });
   // Nothing waits in the browser's memory of pages for the next person who goes back.
   window.addEventListener('pagehide', clearAll);
-  setInterval(tick, 1_000);
   part('step-1').hidden = false;
 }
 
@@ -313,11 +305,6 @@ function element(name: string, text = '', classes = ''): HTMLElement {
   made.textContent = text;
   if (classes !== '') made.className = classes;
   return made;
-}
-
-/** Writes `text` into every element of a class. */
-function fillAll(className: string, text: string): void {
-  for (const each of document.querySelectorAll(`.${className}`)) each.textContent = text;
 }
 
 /** A box with paragraphs; the first one is what must be read. */
