@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
 import type { CliContext } from './context';
 import type { ExitCode } from './errors';
-import { jsonText } from './text';
+import { jsonText } from '../contracts/words';
 import type { ConnectionFlags } from '../worker/settings';
 import type * as runModule from './run';
 import type { TemporalSession } from './run';

@@ -6,7 +6,7 @@ import type { ReadinessPoint, ReadinessResult } from '../contracts/readiness';
 import type { Report } from '../contracts/report';
 import { redact } from '../secret';
 import type { CliContext } from './context';
-import { jsonText, terminalText } from './text';
+import { jsonText, terminalText } from '../contracts/words';
 
 /** Exit codes of the `runbook` command. `docs/cli.md` is the same table for people. */
 export const EXIT = {

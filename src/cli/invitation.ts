@@ -11,14 +11,14 @@ import { findInvitation, namedSigner } from '../documents/invitation';
 import { noShareWanted } from '../documents/envelope';
 import type { CeremonyRequest } from '../documents/ceremony-request';
 import type { PinnedKey } from '../documents/public-keys';
-import { nextCommandOf } from '../contracts/next-commands';
+import { nextCommandOf, shellLine } from '../contracts/next-commands';
 import { RunbookError } from '../errors';
 import { readPins } from '../keys';
 import type { CliContext } from './context';
 import { readAnsweredView } from './run';
 import type { RunReference, TemporalSession } from './run';
 import { askAgain, personalFolder } from './secret-input';
-import { oneLine, shellLine } from './text';
+import { oneLine } from '../contracts/words';
 
 /** The run that a holder named; without a connection nobody knows the namespace. */
 export type ExpectedRun = RunReference & { readonly namespace?: string };

@@ -6,7 +6,8 @@ import { SUMMARIES, loadCommands } from './command';
 import { EXIT, exitCodeOf, printError } from './errors';
 import type { ExitCode } from './errors';
 import { processFacts, refuseUnsafeStart } from '../process-guard';
-import { coloured, terminalLine, wrapped } from './text';
+import { terminalLine } from '../contracts/words';
+import { coloured, wrapped } from './text';
 
 /**
  * The command line, with every command's action bound to `host`.

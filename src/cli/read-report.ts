@@ -2,7 +2,7 @@ import { QueryNotRegisteredError, isGrpcServiceError } from '@temporalio/client'
 import type { WorkflowExecutionDescription } from '@temporalio/client';
 import { z } from 'zod';
 import { CHECK_FAILED } from '../contracts/run-status';
-import { nextCommandOf } from '../contracts/next-commands';
+import { nextCommandOf, shellLine } from '../contracts/next-commands';
 import type { Report } from '../contracts/report';
 import { QUERIES } from '../contracts/signals';
 import { RunbookError } from '../errors';
@@ -13,7 +13,7 @@ import type { RunTail } from '../report/run-record';
 import { findingText } from '../words/status';
 import { describe, pollersInWords, readPollers } from './run';
 import type { RunReference, TemporalSession } from './run';
-import { escapeUntrusted, inLines, shellLine, terminalText } from './text';
+import { escapeUntrusted, inLines, terminalText } from '../contracts/words';
 
 /** A worker replays the whole run to answer; where nobody polls, one may be starting. */
 const DEADLINES_MS = { polled: 10_000, unpolled: 2_000 };

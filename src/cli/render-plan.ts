@@ -1,10 +1,19 @@
 import type { PlanDocument, RunbookPlan } from '../contracts/plan';
 import { runbookPlan } from '../contracts/payloads';
 import type { ReadinessPoint } from '../contracts/readiness';
-import { pointName, redFirst } from '../contracts/words';
+import {
+  pointName,
+  redFirst,
+  inLines,
+  jsonText,
+  oneLine,
+  escapeUntrusted,
+  terminalText,
+  unmarked,
+} from '../contracts/words';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
-import { columns, inLines, jsonText, oneLine, escapeUntrusted, terminalText, unmarked } from './text';
+import { columns } from './text';
 
 /**
  * What an approver sees before the question: the plan in plain words, who asked and what is allowed first; its text as it is

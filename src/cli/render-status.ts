@@ -6,7 +6,8 @@ import { phaseText, receiptText, statusText, stepText } from '../words/status';
 import type { Line, Statement } from '../words/status';
 import { isPolled, pollersInWords } from './run';
 import type { RunView } from './run';
-import { clock, inLines, inWords, shellLine, terminalText, unmarked } from './text';
+import { clock, inLines, inWords, terminalText, unmarked } from '../contracts/words';
+import { shellLine } from '../contracts/next-commands';
 
 const RECEIPTS_SHOWN = 5;
 const STEPS_SHOWN = 8;

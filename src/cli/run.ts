@@ -13,7 +13,7 @@ import type { ConnectionFlags } from '../worker/settings';
 import type { CommandHost } from './command';
 import type { CliContext } from './context';
 import { EXIT } from './errors';
-import { inWords } from './text';
+import { inWords } from '../contracts/words';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 /** A history is as long as what people send makes it, 50 MiB at most. The client means the same, and misnames the setting. */

@@ -22,7 +22,7 @@ import { fetchEvents, queryStatus, signalInputs, waitVisibly } from './run';
 import type { RunReference, TemporalSession } from './run';
 import { refusePlainShare, signingKey } from './secret-input';
 import type { SigningOptions } from './secret-input';
-import { jsonText } from './text';
+import { jsonText } from '../contracts/words';
 
 export const NAME_OPTION = [
   '--name <name>',

@@ -3,20 +3,6 @@ import { join } from 'node:path';
 import { styleText } from 'node:util';
 import { projectRoot } from '../dev-server/locations';
 
-export {
-  attestedName,
-  clock,
-  inLines,
-  inWords,
-  jsonText,
-  oneLine,
-  escapeUntrusted,
-  terminalLine,
-  terminalText,
-  unmarked,
-} from '../contracts/words';
-export { shellLine, shellWord } from '../contracts/next-commands';
-
 /** Rows in columns of equal width, two spaces apart; the last column is not padded. */
 export function columns(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];

@@ -21,7 +21,7 @@ import type { Point } from '../render-plan';
 import { isPolled, pollersInWords, readPollers } from '../run';
 import type { TemporalSession } from '../run';
 import { personalKeyFile } from '../secret-input';
-import { shellLine } from '../text';
+import { shellLine } from '../../contracts/next-commands';
 import { joinedPoints, livePoints } from './inventory';
 import { publicLineFile } from './keys';
 

@@ -17,7 +17,9 @@ import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
 import { confirmed, readTextFile, writeSecretFile } from '../secret-input';
-import { columns, filled, oneLine, shellLine, shellWord } from '../text';
+import { oneLine } from '../../contracts/words';
+import { shellLine, shellWord } from '../../contracts/next-commands';
+import { columns, filled } from '../text';
 import { joinLine } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [initCommand(host)];

@@ -22,7 +22,7 @@ import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT, pinsPath } from '../invitation';
 import { confirmed, writeSecretFile, personalKeyFile, readTextFile, signingKey } from '../secret-input';
-import { shellLine } from '../text';
+import { shellLine } from '../../contracts/next-commands';
 
 export const commands = (host: CommandHost): Command[] => [keysCommand(host), joinCommand(host)];
 

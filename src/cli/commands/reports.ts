@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Option } from 'commander';
 import type { Command } from 'commander';
-import { nextCommandOf } from '../../contracts/next-commands';
+import { nextCommandOf, shellLine } from '../../contracts/next-commands';
 import { reportSchema } from '../../contracts/report';
 import type { Report } from '../../contracts/report';
 import { RunbookError } from '../../errors';
@@ -18,7 +18,7 @@ import { Progress } from '../render-status';
 import { readRunView } from '../run';
 import type { RunReference, TemporalSession } from '../run';
 import { readTextFile } from '../secret-input';
-import { escapeUntrusted, jsonText, shellLine } from '../text';
+import { escapeUntrusted, jsonText } from '../../contracts/words';
 
 export const commands = (host: CommandHost): Command[] => [watchCommand(host), reportCommand(host)];
 

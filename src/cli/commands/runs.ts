@@ -1,12 +1,13 @@
 import type { Command } from 'commander';
 import { RUNBOOK_NAMES } from '../../contracts/names';
-import { commandsFor } from '../../contracts/next-commands';
+import { commandsFor, shellWord } from '../../contracts/next-commands';
 import { newCommand, number, printResult, withRun, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { EXIT } from '../errors';
 import { statusLines } from '../render-status';
 import { readRunView } from '../run';
-import { columns, inLines, shellWord } from '../text';
+import { inLines } from '../../contracts/words';
+import { columns } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [listCommand(host), statusCommand(host)];
 

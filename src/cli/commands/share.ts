@@ -20,7 +20,7 @@ import { describe } from '../run';
 import { readSecret, readTextFile, signingKey } from '../secret-input';
 import { HOLDER_OPTION, giveSignal, personOf, withStatementOptions } from '../signals';
 import type { StatementOptions } from '../signals';
-import { jsonText } from '../text';
+import { jsonText } from '../../contracts/words';
 
 export const commands = (host: CommandHost): Command[] => [
   givingCommand(host, 'share'),

@@ -5,10 +5,10 @@ import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import type { Command } from 'commander';
 import { RUNBOOK_NAMES, lockWorkflowId, webUiLink } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
-import { nextCommandOf } from '../../contracts/next-commands';
+import { nextCommandOf, shellLine } from '../../contracts/next-commands';
 import { readinessResult } from '../../contracts/readiness';
 import type { ReadinessResult } from '../../contracts/readiness';
-import { changeText, verdictsInWords, verdictWords } from '../../contracts/words';
+import { changeText, verdictsInWords, verdictWords, escapeUntrusted, inLines } from '../../contracts/words';
 import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult, withServerOptions, withSession, number } from '../command';
@@ -22,7 +22,6 @@ import { buildInput, inputFields, runbookName } from './runbooks';
 import type { CheckedInput } from './runbooks';
 import { withSigningOptions } from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
-import { escapeUntrusted, shellLine, inLines } from '../text';
 import { orderTakeOver } from './statements';
 
 export const commands = (host: CommandHost): Command[] => [
