@@ -78,7 +78,7 @@ export class Deadline {
 
   /** For errors: `60 s`. */
   get inWords(): string {
-    return `${this.ms / 1000} s`;
+    return `${Math.round(this.ms) / 1000} s`;
   }
 }
 

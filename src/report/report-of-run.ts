@@ -50,7 +50,8 @@ function lossOf(run: RunRecord): Report['loss'] {
   if (isOldPrimaryBack(run)) {
     const promotedAt = completed(run, 'promoteSecondary').at(-1)?.closedAt;
     const failover = factsOf(run, 'became-failover').findLast(({ at }) => promotedAt !== undefined && at >= promotedAt);
-    if (!failover) return { loss: 'none', why: 'the old primary, which holds every write, was promoted back.' };
+    const became = outageOf(run) ? 'was promoted back' : 'was not demoted, and serves on';
+    if (!failover) return { loss: 'none', why: `the old primary, which holds every write, ${became}.` };
     // That primary is gone since: what it took after it was promoted back was compared with nothing.
     const tried = run.activities.some(({ type, scheduledAt }) => /^promote/.test(type) && scheduledAt >= failover.at);
     if (!tried) return undefined;

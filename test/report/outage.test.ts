@@ -221,7 +221,12 @@ it('what could not be compared is no loss where the old primary, which holds eve
   expect(lossAfter(promoted('east', 2_300))).toBe('none');
   expect(lossAfter(promoted('west', 2_200), promoted('east', 2_300))).toBe('bounded');
   const run = new RunBuilder([demotion, compared]).ended(3_000, 'rolled-back');
-  expect(reportOf(run.build()).loss?.loss).toBe('none');
+  expect(reportOf(run.build()).loss).toMatchObject({
+    loss: 'none',
+    why: expect.stringContaining('promoted back') as string,
+  });
+  const refused = new RunBuilder([]).ended(3_000, 'rolled-back');
+  expect(reportOf(refused.build()).loss?.why).toContain('was not demoted, and serves on');
 });
 
 it('a failover that takes over once the old primary was promoted back is of that primary, and nothing lost is not said', () => {

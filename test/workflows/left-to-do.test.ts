@@ -7,7 +7,7 @@ import * as workflows from '../../workflows';
 import type { RunbookName } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
-import { RunStopped, stepFailure } from '../../workflows/engine/failures';
+import { OutageDecision, RunStopped, stepFailure } from '../../workflows/engine/failures';
 import type { Run } from '../../workflows/engine/run';
 import { approvePlan } from '../../workflows/procedures/approved-plan';
 import { quiesceClients } from '../../workflows/procedures/held-clients';
@@ -32,6 +32,7 @@ jest.mock('../../workflows/engine/runbook', () => {
 
 const unknown = { type: 'OUTCOME_UNKNOWN', message: 'lost', details: [{ outcomeKnown: false }] };
 const lost = () => Promise.reject(ApplicationFailure.create(unknown));
+const left = () => Promise.reject(new OutageDecision('leave'));
 const denied = () => Promise.reject(stepFailure('PERMISSION_DENIED', 'no'));
 /** What every activity of these tests gives. */
 const DONE = {
@@ -202,6 +203,20 @@ describe('a change of the primary', () => {
     const { atTheEnd } = await leftOf(failover, calls, [switchover]);
     expect(atTheEnd).toMatch(/^The promotion of east was under way .*, and keep west fenced/);
     expect(atTheEnd).not.toMatch(/promotion of west|west became primary/);
+  });
+
+  it.each([
+    ['west', 'east'],
+    ['east', 'west'],
+  ])('that people left is told with who serves, %s: %s is to follow it', async (serving, other) => {
+    const dr = (cluster: string) => ({ cluster, dr: { mode: cluster === serving ? 'primary' : 'secondary' } });
+    const readDeployment = () => Promise.resolve({ observations: ['east', 'west'].map(dr) });
+    const { atTheEnd } = await leftOf(switchover, { readQuotas, readDeployment, promoteSecondary: left });
+    for (const each of [other, 'north', 'branch'])
+      expect(atTheEnd).toContain(`${each} was not seen following ${serving}`);
+    expect((await leftOf(switchover, { readQuotas, promoteSecondary: left })).atTheEnd).not.toContain(
+      'not seen following',
+    );
   });
 
   it('of performance replication: speaks of its primary, and never of DR operation tokens', async () => {

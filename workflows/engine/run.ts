@@ -236,7 +236,8 @@ export class Run {
         this.#throwBetweenSteps();
         return result;
       } catch (error) {
-        if (error instanceof OutageDecision) throw error;
+        // Done, and only then stopped: what was done is not told as failed.
+        if (error instanceof OutageDecision || record.endedAt !== undefined) throw error;
         const failure = failureFacts(error);
         if (isStop(error) || !failure) {
           this.#end(record, 'failed', 'stopped');

@@ -321,13 +321,16 @@ function tellTakenOver({ run, kind, route: { from, to } }: Outage): void {
 }
 
 /** A person ended the run inside the outage: the report says what was read last. */
-async function leave({ run, kind, deployment, route: { from, to } }: Outage): Promise<'nowhere'> {
+async function leave({ run, kind, deployment, route: { from, to }, becamePrimary }: Outage): Promise<'nowhere'> {
   const { outage, seeTo } = WORDS[kind];
-  await tellWhoIsPrimary(run, {
+  const primaries = await tellWhoIsPrimary(run, {
     ...{ deployment, kind, clusters: [from, to], ended: `The run was ended inside ${outage}` },
     seeTo: (primaries) => `${seeTo(primaries)}, and let quiesced clients through.`,
     otherwise: `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`,
   });
+  // Who serves is known: the others are to follow it, and nobody here sees to that any more.
+  for (const [side, cluster] of [['new', to] as const, ['old', from] as const])
+    if (primaries.join() === cluster) becamePrimary(side);
   return 'nowhere';
 }
 

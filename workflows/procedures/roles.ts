@@ -95,11 +95,15 @@ interface EndedWithoutPrimary {
   readonly otherwise: string;
 }
 
-/** Who said last to be primary, never what is hoped: the worst of the run's findings, and the first that is left to do. */
+/**
+ * Who said last to be primary, never what is hoped: the worst of the run's findings, and the first that is left to do.
+ *
+ * @returns the clusters that said so
+ */
 export async function tellWhoIsPrimary(
   run: Run,
   { deployment, kind, clusters, ended, seeTo, otherwise }: EndedWithoutPrimary,
-): Promise<void> {
+): Promise<readonly string[]> {
   const { primaries, silent } = await lastLook(run, deployment, clusters, kind);
   const role = kind === 'dr' ? 'primary' : 'performance primary';
   const unheard = silent.join(' and ');
@@ -121,4 +125,5 @@ export async function tellWhoIsPrimary(
   if (unheard === '' || primaries.length > 0) run.state.left.settle(rolesOf(kind));
   run.state.finding({ severity: 'critical', code, text, next });
   run.state.left.add(`${text} ${next}`, `roles ${code}`);
+  return primaries;
 }
