@@ -309,9 +309,7 @@ async function awaitReceipt(
   while (!stop.aborted) {
     await delay(pauses.shift() ?? POLL_MS);
     const status = await queryStatus(client, run);
-    const receipt = status?.receipts.findLast(
-      (each) => each.signal === signal && (each.arrival === arrival || each.alsoFor?.includes(arrival) === true),
-    );
+    const receipt = status?.receipts.findLast((each) => each.signal === signal && each.arrival === arrival);
     if (receipt !== undefined) return { receipt };
     const flooded = status?.findings.some(({ code }) => code === 'too-many-signals') === true;
     const mayBeUpdate = arrival < UPDATES_FROM && updateOf(signal) !== undefined;

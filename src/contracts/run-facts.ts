@@ -43,8 +43,6 @@ export const receipt = z.object({
   code: z.string(),
   text: z.string(),
   from: attested.optional(),
-  /** Further signals of the same name and batch that were refused for the same reason. */
-  alsoFor: z.array(z.number()).optional(),
 });
 export type Receipt = DeepReadonly<z.infer<typeof receipt>>;
 

@@ -254,7 +254,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     expect(changes()).toBe(before);
   });
 
-  it('updates in one name are looked at so often, also after another worker replayed the run', async () => {
+  it('updates in one name are looked at so often, also after another worker replayed the run; whoever sends one after a flood of signals has a receipt', async () => {
     const flooded = await scenario.start({ to: 'east' });
     await flooded.waitsFor('approval');
     const update = () => flooded.handle.executeUpdate<number, [unknown]>('decide', { args: [{ name: 'nobody' }] });
@@ -265,6 +265,15 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     await scenario.stopWorker();
     await scenario.startWorker();
     await expect(update()).rejects.toMatchObject(refused);
+    // As many signals as are looked at, each with a receipt of its own.
+    const signal = (_: unknown, index: number) => flooded.handle.signal('decide', { name: `nobody ${index}` });
+    await Promise.all(Array.from({ length: 200 }, signal));
+    await flooded.receiptOf('decide', 200);
+    const { workflowId: wid, runId: rid } = await flooded.status();
+    const decided = { ns: temporalServer().namespace, wid, rid, step: 'any', parkingNo: 1, action: 'retry' } as const;
+    const document = await decisionOf(person('grace'), { ...decided, reason: 'a test' });
+    const arrival = await flooded.handle.executeUpdate<number, [unknown]>('decide', { args: [document] });
+    expect(await flooded.receiptOf('decide', arrival)).toMatchObject({ code: 'not-parked', from: { name: 'grace' } });
     await flooded.approve('plan', 'henry', 'reject');
     expect((await flooded.report()).outcome).toBe('aborted');
   });

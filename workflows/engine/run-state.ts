@@ -12,10 +12,10 @@ import { ActivityLog, inStep } from './interceptors';
 import { LeftToDo } from './left-to-do';
 import { Notifications } from './notifications';
 
-/** Receipts that the status query shows; the report has all that are kept. */
-const RECEIPTS_SHOWN = 100;
-/** Receipts of one signal name that the report keeps. */
-const RECEIPTS_KEPT = 200;
+/** Receipts that the status query shows: more than one look at what arrived gives, so that nobody waits for theirs in vain. */
+const RECEIPTS_SHOWN = 500;
+/** Receipts that the report keeps: it must stay small enough to be a result. More come only after a flood, which is told. */
+const RECEIPTS_KEPT = 2_000;
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
@@ -54,7 +54,7 @@ export class RunState {
   ending: RunEnding | undefined;
   #lastMemo = '';
   #memoDue = false;
-  readonly #receipted = new Map<Receipt['signal'], number>();
+  #receiptsKept = 0;
 
   constructor(
     /** What the run is: another runbook than its workflow type once a failover took it over. */
@@ -129,36 +129,12 @@ export class RunState {
     this.notifications.alarm(finding);
   }
 
-  /** Gives the receipts of one batch: what was refused for the same reason, and is nobody's in particular, gets one. */
-  receiptsOf(batch: readonly Receipt[]): void {
-    const alike = (one: Receipt, other: Receipt) =>
-      one === other ||
-      (!one.from && !other.from && one.verdict === 'refused' && one.code === other.code && one.text === other.text);
-    for (const receipt of batch) {
-      const [first, ...rest] = batch.filter((each) => alike(each, receipt));
-      if (first !== receipt) continue;
-      const alsoFor = rest.map(({ arrival }) => arrival);
-      const text = `${receipt.text} (and ${alsoFor.length} more of this batch)`;
-      this.receipt(alsoFor.length === 0 ? receipt : { ...receipt, text, alsoFor });
-    }
-  }
-
-  /** Keeps a receipt; of one signal's flood only the first ones, because a report must stay small enough to be a result. */
+  /** Shown in the status, also where the report has too many already. */
   receipt(receipt: Receipt): void {
-    const count = (this.#receipted.get(receipt.signal) ?? 0) + 1;
-    this.#receipted.set(receipt.signal, count);
-    if (count === RECEIPTS_KEPT + 1) {
-      this.finding({
-        severity: 'warning',
-        code: 'too-many-signals',
-        text: `More than ${RECEIPTS_KEPT} signals ${receipt.signal} came; the further ones are dealt with but have no receipt.`,
-        next: 'Find out who sends them: each costs events of this run.',
-      });
-    }
-    if (count > RECEIPTS_KEPT) return;
     this.receipts.push({ ...receipt, at: Date.now() });
     if (this.receipts.length > RECEIPTS_SHOWN) this.receipts.shift();
-    this.fact({ kind: 'receipt', ...receipt });
+    this.#receiptsKept += 1;
+    if (this.#receiptsKept <= RECEIPTS_KEPT) this.fact({ kind: 'receipt', ...receipt });
   }
 
   enterPhase(phase: RunPhase): void {

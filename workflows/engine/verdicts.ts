@@ -48,11 +48,8 @@ export async function giveReceipts<K extends { readonly verdicts: readonly Verdi
   const verdicts: readonly Verdict[] = known
     ? known.verdicts.map((verdict) => judge(verdict, known))
     : arrived.map((arrival) => ({ arrival, ...notChecked }));
-  state.receiptsOf(
-    verdicts.map(({ arrival, accepted, code, text, by }) => ({
-      ...{ signal, arrival, verdict: accepted ? 'accepted' : 'refused', code, text, from: by },
-    })),
-  );
+  for (const { arrival, accepted, code, text, by } of verdicts)
+    state.receipt({ signal, arrival, verdict: accepted ? 'accepted' : 'refused', code, text, from: by });
   return known;
 }
 
