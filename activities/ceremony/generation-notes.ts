@@ -170,7 +170,7 @@ export async function keepToken(
 async function receive({ recipient, record, uses, invitation, target }: Wanted, encoded: Secret) {
   const text = encoded.reveal();
   if (!recipient) {
-    const made = await openToken(record.keys, 'operation-token', text);
+    const made = await openToken(record.keys, text);
     return { sealed: await sealOperationToken(target, uses, made, invitation.keepFor) };
   }
   if (await isEncryptedOnlyTo(recipient, text)) return { encrypted: text };

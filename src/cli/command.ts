@@ -43,15 +43,13 @@ export function withServerOptions(command: Command): Command {
 }
 
 /** Adds the argument that names a run. */
-export function withRun(
-  command: Command,
-  what = 'its Workflow ID, or its deployment: payments is deployment:payments',
-): Command {
-  return command.argument('<run>', what, workflowIdOf);
+export function withRun(command: Command, argument = '<run>'): Command {
+  const what = 'its Workflow ID, or its deployment: payments is deployment:payments';
+  return command.argument(argument, what, workflowIdOf);
 }
 
 /** A deployment stands for the Workflow ID that is its lock. A UUID is what the Web UI proposes as a Workflow ID. */
-export function workflowIdOf(given: string): string {
+function workflowIdOf(given: string): string {
   return /^(?![0-9a-f]{8}-([0-9a-f]{4}-){3})[a-z0-9-]+$/.test(given) ? `deployment:${given}` : given;
 }
 

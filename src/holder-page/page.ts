@@ -32,8 +32,6 @@ const madeFor = {
   keys: written('workers-keys')
     .split(' ')
     .flatMap((line) => parsePublicKey(line) ?? []),
-  environment: written('environment'),
-  holder: written('holder'),
   version: written('version'),
 };
 /** What the key Enter does in a field. */
@@ -123,7 +121,7 @@ async function verifyPasted(text: string, holder: string): Promise<CeremonyReque
       needed: 'your name as the operators list it',
       next: 'Type it, then check the invitation again.',
     });
-  const pins = madeFor.keys.map((key) => ({ environment: madeFor.environment, ...key }));
+  const pins = madeFor.keys.map((key) => ({ environment: '', ...key }));
   return verifyRequest(jws, { pins, now: Date.now(), holder });
 }
 
@@ -211,7 +209,6 @@ function clearAll(): void {
   for (const id of ['who', 'facts', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
   entitle(TITLE, false);
   for (const each of document.querySelectorAll('.summary')) each.replaceChildren();
-  input('holder').value = madeFor.holder;
 }
 
 async function copy(): Promise<void> {
@@ -267,9 +264,7 @@ async function begin(): Promise<void> {
     return;
   }
   clearAll();
-  const { keys, environment } = madeFor;
-  part('trusted-environment').textContent = environment === '' ? '' : ` of "${environment}"`;
-  part('trusted').append(...keys.map(({ kid }) => element('p', spokenFingerprint(kid), 'fingerprint code')));
+  part('trusted').append(...madeFor.keys.map(({ kid }) => element('p', spokenFingerprint(kid), 'fingerprint code')));
   whenPressed('check', 1, check);
   whenPressed('agree', 2, agree);
   whenPressed('encrypt', 3, encrypt);

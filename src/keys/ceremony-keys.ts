@@ -68,7 +68,7 @@ async function proveEncryption(keys: CeremonyKeys): Promise<void> {
   const encrypted: unknown = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
   if (!ArrayBuffer.isView(encrypted)) throw new RunbookError('INTERNAL', 'The ceremony key does not encrypt.');
   const encoded = Buffer.from(encrypted.buffer, encrypted.byteOffset, encrypted.byteLength).toString('base64');
-  const opened = await openToken(keys, 'operation-token', encoded);
+  const opened = await openToken(keys, encoded);
   if (opened.reveal() !== sample)
     throw new RunbookError('INTERNAL', 'The ceremony key does not open what it encrypts.');
 }
@@ -79,16 +79,15 @@ async function proveEncryption(keys: CeremonyKeys): Promise<void> {
  *
  * @throws RunbookError `RESPONSE_INVALID` where it does not open; nothing of it is repeated.
  */
-export async function openToken<K extends 'operation-token' | 'root-token'>(
+export async function openToken(
   keys: Pick<CeremonyKeys, 'pgpPrivateKey'>,
-  kind: K,
   encodedToken: string,
-): Promise<Secret<K>> {
+): Promise<Secret<'operation-token'>> {
   try {
     const decryptionKeys = await openpgp.readPrivateKey({ armoredKey: keys.pgpPrivateKey.reveal() });
     const message = await openpgp.readMessage({ binaryMessage: Buffer.from(encodedToken, 'base64') });
     const opened: { data: unknown } = await openpgp.decrypt({ message, decryptionKeys, format: 'utf8' });
-    if (typeof opened.data === 'string' && opened.data !== '') return new Secret(kind, opened.data);
+    if (typeof opened.data === 'string' && opened.data !== '') return new Secret('operation-token', opened.data);
   } catch {
     // The library's error may quote what it read: fall through to the fixed text.
   }

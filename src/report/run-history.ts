@@ -24,7 +24,6 @@ export interface RecordedActivity extends ActivityRecord {
 
 /** What a history says, decoded once and in the order of its events. Times are epoch milliseconds. */
 export interface RunHistory {
-  readonly startedAt: number;
   readonly activities: readonly RecordedActivity[];
   readonly close?: RunClose;
   readonly lastEventAt: number;
@@ -157,13 +156,11 @@ function principalOf(event: Event): Attested | undefined {
 export function readHistory(history: History): RunHistory {
   const events = history.events ?? [];
   const last = events.at(-1);
-  const startedAt = timestampMs(events[0]?.eventTime) ?? 0;
   const close = last && closeOf(last);
   return {
-    startedAt,
     activities: activitiesOf(events),
     ...(close && { close }),
-    lastEventAt: timestampMs(last?.eventTime) ?? startedAt,
+    lastEventAt: timestampMs(last?.eventTime) ?? 0,
     eventCount: events.length,
   };
 }

@@ -67,15 +67,13 @@ describe("the holder's page as a file", () => {
   it('is written by the command line for given keys, with the hash of what was written', async () => {
     const { key } = newSigningKey();
     const file = join(directory, 'made.html');
-    const words = ['holder-page', '--output', file, '--key', formatPublicKey(key), '--holder', 'a"><script>', '--json'];
-    const { code, out } = await cli(words);
+    const { code, out } = await cli(['holder-page', '--output', file, '--key', formatPublicKey(key), '--json']);
     expect(code).toBe(0);
     const html = await readFile(file, 'utf8');
     const result = JSON.parse(out) as { sha256: string; publishedSha256: string; fingerprints: string[] };
     expect(result.sha256).toBe(hashOf(html, 'hex'));
     expect(result.fingerprints).toEqual([spokenFingerprint(key.kid)]);
     expect(html).toContain(`<meta name="workers-keys" content="${formatPublicKey(key)}">`);
-    expect(html).toContain('content="a&quot;&gt;&lt;script&gt;"');
     expect(html.match(/<script/g)).toHaveLength(1);
   });
 
@@ -83,6 +81,6 @@ describe("the holder's page as a file", () => {
     const file = join(directory, 'refused.html');
     expect((await cli(['holder-page', '--output', file, '--key', 'abc:def'])).code).toBe(3);
     await expect(readFile(file)).rejects.toThrow('ENOENT');
-    expect(() => fillPage('damaged', { holder: 'ada' })).toThrow('damaged');
+    expect(() => fillPage('damaged', formatPublicKey(newSigningKey().key))).toThrow('damaged');
   });
 });

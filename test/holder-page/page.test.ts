@@ -24,7 +24,6 @@ const SHARE = shareText(7);
 inBrowser(`the holder's page in a browser${because}`, () => {
   let stage: Stage;
   let invitation: CreatedInvitation;
-  const made = () => ({ 'workers-keys': pinOf(stage), environment: 'production' });
 
   beforeAll(async () => {
     stage = await openStage(executable ?? '');
@@ -42,7 +41,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
   it('shows every member in plain words first, then makes an envelope that only the workers open; asks the network for nothing; keeps nothing', async () => {
     const next = newSigningKey().key;
     const keys = `${pinOf(stage)} ${formatPublicKey(next)}`;
-    const { page, requests, complaints } = await stage.open({ ...made(), 'workers-keys': keys });
+    const { page, requests, complaints } = await stage.open(keys);
     // While the workers' key is replaced there are two.
     for (const { kid } of [stage.workersKey, next])
       expect(await page.innerText('#trusted')).toContain(spokenFingerprint(kid));
@@ -104,7 +103,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
 
   it('stops at another fingerprint, whatever came with the invitation; made for no key it is of no use', async () => {
     const other = newSigningKey().key;
-    const { page } = await stage.open({ 'workers-keys': formatPublicKey(other) });
+    const { page } = await stage.open(formatPublicKey(other));
     await check(page, `${invitation.jws}\n${pinOf(stage)}`, 'ben');
     const message = await messageOf(page, 1);
     const fingerprints = [stage.workersKey, other].map(({ kid }) => spokenFingerprint(kid));
@@ -121,7 +120,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     const expired = await stage.invite({}, Date.now() - 7_200_000);
     const [header, , signature] = invitation.jws.split('.');
     const forged = `${header}.${Buffer.from(JSON.stringify({ ...invitation.invitation, reason: 'another' })).toString('base64url')}.${signature}`;
-    const { page } = await stage.open(made());
+    const { page } = await stage.open(pinOf(stage));
     for (const [text, holder, expected] of [
       ['', 'ben', 'no invitation'],
       [`${invitation.jws} ${expired.jws}`, 'ben', 'more than one'],
@@ -155,7 +154,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
   });
 
   it('asks for no share in a rehearsal, nor where the run takes tokens; hostile words make no line of their own', async () => {
-    const { page } = await stage.open(made());
+    const { page } = await stage.open(pinOf(stage));
     const tokens = await stage.invite({ collects: 'tokens' });
     await check(page, tokens.jws, 'ben');
     await page.waitForSelector('#step-2:not([hidden])');
@@ -189,7 +188,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
 
   it('runs no script but its own, and reaches nothing, whatever is put into it', async () => {
     const { address, paths } = await stage.serve(() => '');
-    const { page } = await stage.open(made());
+    const { page } = await stage.open(pinOf(stage));
     await page.evaluate(`(() => {
       window.refused = [];
       document.addEventListener('securitypolicyviolation', ({ effectiveDirective }) => window.refused.push(effectiveDirective));

@@ -21,8 +21,8 @@ export interface Stage {
   /** The page as it is published. */
   readonly html: string;
   invite(changes?: Partial<InvitationFacts>, now?: number): Promise<CreatedInvitation>;
-  /** Opens a page in a context of its own; without values the published one. */
-  open(values?: Parameters<typeof fillPage>[1]): Promise<Opened>;
+  /** Opens a page in a context of its own; without keys the published one. */
+  open(keys?: string): Promise<Opened>;
   /** A web server that says what was asked of it. */
   serve(answer: (path: string) => string): Promise<{ readonly address: string; readonly paths: readonly string[] }>;
   close(): Promise<void>;
@@ -53,8 +53,8 @@ export async function openStage(executable: string): Promise<Stage> {
     browser,
     html,
     invite: (changes, now) => bench.invite({ ...invitationFacts({ epoch: ++epoch }), ...changes }, workersKey, now),
-    open: async (values = {}) => {
-      const file = await bench.file(`page-${++files}.html`, fillPage(html, values));
+    open: async (keys = '') => {
+      const file = await bench.file(`page-${++files}.html`, fillPage(html, keys));
       return visit(browser, pathToFileURL(file).href);
     },
     serve: async (answer) => {

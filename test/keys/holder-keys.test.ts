@@ -100,7 +100,7 @@ it('the keys of a ceremony are made without key pairs of the platform', async ()
   const keys = await createCeremonyKeys();
   expect(keys.pgpFingerprint).toMatch(/^[0-9a-f]{40}$/);
   for (const encoded of ['', 'canary', 'aHZzLmNhbmFyeQ==']) {
-    const { code, text } = await failureOf(() => openToken(keys, 'operation-token', encoded));
+    const { code, text } = await failureOf(() => openToken(keys, encoded));
     expect([code, text.includes('canary')]).toEqual(['RESPONSE_INVALID', false]);
   }
   // Every other algorithm is as it was.

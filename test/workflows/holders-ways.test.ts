@@ -80,7 +80,7 @@ describe(`three holders, three ways${because}`, () => {
       expect([sent.code, sent.out]).toEqual([0, expect.stringContaining('accepted')]);
 
       // With only a browser: the query's answer into the page, the envelope into the form.
-      const { page, requests } = await stage.open({ 'workers-keys': workersKey });
+      const { page, requests } = await stage.open(workersKey);
       await check(page, JSON.stringify(await run.handle.query(QUERIES.invitation)), 'cleo');
       await agree(page, 'west');
       await page.fill('#share', shareOf('cleo'));

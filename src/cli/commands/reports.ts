@@ -8,7 +8,7 @@ import { RunbookError } from '../../errors';
 import { renderHtml, renderMarkdown } from '../../report/render';
 import { closeOf, digestOf, markIn } from '../../report/run-history';
 import type { ReportMark } from '../../report/run-history';
-import { newCommand, printResult, withRun, withServerOptions, withSession, number, workflowIdOf } from '../command';
+import { newCommand, printResult, withRun, withServerOptions, withSession, number } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, isNoRun } from '../errors';
@@ -90,18 +90,21 @@ function reportCommand(host: CommandHost): Command {
     'runbook report deployment:payments --format html > report.html',
     'runbook report --verify report.html   (is it the history that the server has, and what the run says?)',
   ])
-    .argument('[run]', 'its Workflow ID, or its deployment: payments is deployment:payments', workflowIdOf)
     .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
     .addOption(new Option('--format <format>', 'default: md, or json with --json').choices(Object.keys(RENDERERS)))
     .option('--verify <file>', 'prove a report that this command made, in any format');
-  return withServerOptions(command).action(async (workflowId: string | undefined, options: ReportOptions) => {
-    const { runId, format = options.json === true ? 'json' : 'md', verify } = options;
-    if (verify !== undefined) return verifyFile(host, verify, options);
-    if (workflowId === undefined)
-      throw new RunbookError('INVALID_INPUT', 'Which run? Give its Workflow ID, or --verify FILE.');
-    const report = await withSession(context, options, (session) => readProvableReport(session, { workflowId, runId }));
-    for (const line of RENDERERS[format](report).trimEnd().split('\n')) context.out(line);
-  });
+  return withServerOptions(withRun(command, '[run]')).action(
+    async (workflowId: string | undefined, options: ReportOptions) => {
+      const { runId, format = options.json === true ? 'json' : 'md', verify } = options;
+      if (verify !== undefined) return verifyFile(host, verify, options);
+      if (workflowId === undefined)
+        throw new RunbookError('INVALID_INPUT', 'Which run? Give its Workflow ID, or --verify FILE.');
+      const report = await withSession(context, options, (session) =>
+        readProvableReport(session, { workflowId, runId }),
+      );
+      for (const line of RENDERERS[format](report).trimEnd().split('\n')) context.out(line);
+    },
+  );
 }
 
 /** Says what is proven; 0 is for all of it alone. */

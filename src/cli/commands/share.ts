@@ -143,15 +143,12 @@ const BUILT_PAGE = join('dist', 'holder-page.html');
 interface PageOptions extends CommonOptions {
   readonly output: string;
   readonly key: readonly string[];
-  readonly environment?: string;
-  readonly holder?: string;
 }
 
 /** `runbook holder-page`: writes the holder's page, for a holder who has only a browser. */
 function holderPageCommand({ context }: CommandHost): Command {
   return newCommand('holder-page', [
     'runbook holder-page --output holder-page.html --key KID:KEY   (trusts the workers with this key and no others)',
-    'runbook holder-page --output holder-page.html --key KID:KEY --environment production --holder ada',
   ])
     .requiredOption('--output <file>', 'the file to write')
     .requiredOption(
@@ -159,16 +156,10 @@ function holderPageCommand({ context }: CommandHost): Command {
       'the workers\' public key "<kid>:<x>" that the page trusts (repeat for several)',
       collect,
     )
-    .option('--environment <name>', 'what the page calls the environment of these workers')
-    .option('--holder <name>', 'the name that is filled in')
     .action(async (options: PageOptions) => {
       const published = await readPublished();
       const trusted = options.key.map(publicKeyOf);
-      const page = fillPage(published, {
-        'workers-keys': trusted.map(formatPublicKey).join(' '),
-        environment: options.environment ?? '',
-        holder: options.holder ?? '',
-      });
+      const page = fillPage(published, trusted.map(formatPublicKey).join(' '));
       await writeFile(options.output, page);
       const fingerprints = trusted.map(({ kid }) => spokenFingerprint(kid));
       const hashes = { sha256: sha256(page), publishedSha256: sha256(published) };
@@ -177,28 +168,18 @@ function holderPageCommand({ context }: CommandHost): Command {
         `SHA-256: ${hashes.sha256}`,
         `The same command gives the same file. Without what was filled in: ${hashes.publishedSha256}`,
         ...fingerprints.map((fingerprint) => `It trusts the workers' key ${fingerprint}`),
-        'Give it to the holder beforehand, who compares hash and fingerprint with you by voice, and keeps the file.',
+        'Give it to each holder beforehand, who compares hash and fingerprint with you by voice, and keeps the file.',
       ]);
     });
 }
 
-/** Writes values into the page's own `meta` elements: its script and its style stay as their hashes say. */
-export function fillPage(
-  page: string,
-  values: Readonly<Partial<Record<'workers-keys' | 'environment' | 'holder', string>>>,
-): string {
-  return Object.entries(values).reduce((text, [name, value]) => {
-    const empty = `<meta name="${name}" content="">`;
-    if (!text.includes(empty))
-      throw new RunbookError('INTERNAL', "The built holder's page is damaged.", {
-        next: 'Build it again: npm run build. Installed from a package: install it again.',
-      });
-    return text.replace(empty, () => `<meta name="${name}" content="${escape(value)}">`);
-  }, page);
-}
-
-function escape(value: string): string {
-  return value.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+/** Writes the keys, which are letters and a few signs, into the page's own `meta` element: script and style stay as their hashes say. */
+export function fillPage(page: string, keys: string): string {
+  const empty = '<meta name="workers-keys" content="">';
+  if (page.includes(empty)) return page.replace(empty, `<meta name="workers-keys" content="${keys}">`);
+  throw new RunbookError('INTERNAL', "The built holder's page is damaged.", {
+    next: 'Build it again: npm run build. Installed from a package: install it again.',
+  });
 }
 
 function sha256(text: string): string {
