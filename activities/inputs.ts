@@ -64,7 +64,7 @@ function all<T extends z.ZodType, N extends Member | OfOneKind>(type: T, ...name
  * listed here does not compile. Which are needed say the types; what an activity cannot do without it looks for itself.
  */
 export const INPUT_MEMBERS = {
-  ...all(z.boolean(), 'calledBefore', 'filtered', 'former', 'mayBeSent', 'wayBack'),
+  ...all(z.boolean(), 'calledBefore', 'former', 'mayBeSent', 'wayBack'),
   ...all(z.number().min(0).max(3_600_000), 'everyMs'),
   ...all(clusterName, 'cluster', 'credentialOf', 'from', 'newPrimary', 'oldPrimary', 'otherCluster', 'primary'),
   ...all(clusterName, 'secondary', 'to'),

@@ -64,25 +64,20 @@ export async function verifyBeginning(approved: Approved, doing: AllowedOperatio
 /**
  * How the plan names the other side of an operation on a cluster: to be verified with what is read of it.
  *
- * @param cluster - where the plan has several: its name
- *
+ * @param cluster - its name
  * @throws RunbookError NOT_APPROVED where it allows no such operation
  */
 export function otherSideOf(
   approved: Approved,
   { operation, on }: Pick<AllowedOperation, 'operation' | 'on'>,
-  cluster?: string,
+  cluster: string,
 ): AllowedOperation['on'] {
   const { operations } = readPlan(approved);
   const found = operations.find(
-    (each) =>
-      each.operation === operation &&
-      each.on.cluster === on.cluster &&
-      (cluster === undefined || each.with?.cluster === cluster),
+    (each) => each.operation === operation && each.on.cluster === on.cluster && each.with?.cluster === cluster,
   );
   if (found?.with) return found.with;
-  const wanted = cluster === undefined ? '' : ` with ${cluster}`;
-  throw notApproved(`the plan does not allow ${operation} on ${describe(on)}${wanted}`, NEEDED_PLAN);
+  throw notApproved(`the plan does not allow ${operation} on ${describe(on)} with ${cluster}`, NEEDED_PLAN);
 }
 
 /**

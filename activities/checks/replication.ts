@@ -188,17 +188,11 @@ export function isConnected(seen: ReplicationObservation | undefined): boolean {
 /**
  * How far a secondary is behind. An index of 0 is no lag: nothing was streamed since the trees were compared, so that
  * the trees decide.
- *
- * @param sameRoot - both were seen with the same Merkle root
  */
-export function lag(
-  kind: ReplicationKind,
-  primary: Told,
-  secondary: Told,
-  limit: number,
-  sameRoot = primary[kind]?.merkleRoot !== undefined && primary[kind].merkleRoot === secondary[kind]?.merkleRoot,
-): Check {
+export function lag(kind: ReplicationKind, primary: Told, secondary: Told, limit: number): Check {
   const { cluster } = secondary;
+  const root = primary[kind]?.merkleRoot;
+  const sameRoot = root !== undefined && root === secondary[kind]?.merkleRoot;
   const [sent, received] = [primary[kind]?.lastWal, secondary[kind]?.lastRemoteWal];
   const needed = `at most ${limit} WAL entries, or equal Merkle roots`;
   if (sent === undefined || received === undefined || received === '0') {

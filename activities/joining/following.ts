@@ -31,20 +31,12 @@ export interface BothKinds {
  *
  * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
  */
-export async function readBothKinds({ client, entry }: ClusterAccess, signal: AbortSignal): Promise<BothKinds> {
+export async function readBothKinds(access: ClusterAccess, signal: AbortSignal): Promise<BothKinds> {
+  const { client } = access;
   const status = await client.atActiveNode((node) => client.sys.replicationStatus({ node, signal }), { signal });
-  if (status.dr.mode === 'unknown' || status.performance.mode === 'unknown') {
-    throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its modes: it restarts.`, {
-      cluster: entry.name,
-      observed: 'mode unknown',
-      needed: 'a mode',
-    });
-  }
   // Ages of heartbeats are not asked for here.
-  return {
-    dr: observeReplication(status.dr, undefined),
-    performance: observeReplication(status.performance, undefined),
-  };
+  const observed = (kind: ReplicationKind) => observeReplication(demandMode(access, status[kind]), undefined);
+  return { dr: observed('dr'), performance: observed('performance') };
 }
 
 /** @throws RunbookError PRECONDITION_FAILED, which may be tried again where the cluster tells no mode */
@@ -168,16 +160,10 @@ const ROOTS_BUDGET_MS = 30_000;
 /**
  * Compares the Merkle roots of both sides. `equal` proves that both hold the same; anything else proves nothing while the
  * primary takes writes.
- *
- * @param input.filtered - the secondary has a paths filter: its root differs by design
  */
-export async function compareMerkleRoots(input: BetweenClusters & OfKind & { readonly filtered: boolean }) {
-  const { primary, secondary, kind, filtered } = input;
+export async function compareMerkleRoots(input: BetweenClusters & OfKind) {
+  const { primary, secondary, kind } = input;
   const { execution, signal, source, target, limits } = betweenClusters(input);
-  if (filtered) {
-    const observed = `${secondary} has a paths filter: its root differs from that of ${primary} by design`;
-    return { verdict: 'not-comparable' as const, observed };
-  }
   let last: readonly (string | undefined)[] = [];
   const polling = {
     read: async () => {

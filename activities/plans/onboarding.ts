@@ -344,7 +344,7 @@ function partsOfOurs(
       `Wait until the nodes of ${cluster} are unsealed: people come ${standbysNeed(primary, secondary)}`,
       `Watch the first copy until ${cluster} streams`,
       `Write a marker on ${from} and see it arrive`,
-      'Compare the Merkle roots',
+      !filter && 'Compare the Merkle roots',
       filter && `Compare the dynamic filter of ${cluster} on both sides`,
     ],
     choices: { form },

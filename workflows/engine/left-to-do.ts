@@ -20,10 +20,6 @@ export class LeftToDo {
     for (const each of about) this.#left.delete(each);
   }
 
-  has(about: string): boolean {
-    return this.#left.has(about);
-  }
-
   /**
    * Orders one change. Where it is refused for certain, what was left before is left still.
    *

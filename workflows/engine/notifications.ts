@@ -5,7 +5,6 @@ import type {
   Notification,
   NotificationEvent,
   NotificationFacts,
-  NotificationSeverity,
 } from '../../src/contracts/notifications';
 import type { Finding, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
@@ -78,10 +77,10 @@ export class Notifications {
   }
 
   /** Something happened to what is waited for: it is told with what is waited for now. */
-  ofWait(key: string, event: NotificationEvent, words: string, severity: NotificationSeverity = 'info'): void {
+  ofWait(key: string, event: NotificationEvent, words: string): void {
     const waiting = this.state.waiting.get(key);
-    const told = this.#keptOut ? 'critical' : severity;
-    this.#tell({ event, severity: told, subject: `wait:${key}`, words, ...(waiting && { waiting }) });
+    const severity = this.#keptOut ? 'critical' : 'info';
+    this.#tell({ event, severity, subject: `wait:${key}`, words, ...(waiting && { waiting }) });
   }
 
   waitOver(key: string): void {

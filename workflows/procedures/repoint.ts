@@ -1,5 +1,5 @@
 import type { RunbookActivities } from '../../activities';
-import type { Authority, ExpectedFilter, KnownFilter } from '../../src/contracts/activities';
+import type { Authority, ExpectedFilter, KnownFilter, PathsFilterFacts } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
@@ -244,16 +244,18 @@ export async function seenFollowing(
 /**
  * Compares the Merkle roots of both sides: what streams may still differ, and what differs while clients write proves nothing.
  *
- * @returns the verdict; `undefined` where people skipped it
+ * @returns the verdict; `undefined` where people skipped it, or where the root differs by design: with a paths filter
  */
 export async function compareRoots(
   run: Run,
-  asked: Parameters<RunbookActivities['compareMerkleRoots']>[0],
+  sides: Parameters<RunbookActivities['compareMerkleRoots']>[0],
+  filter: PathsFilterFacts | undefined,
 ): Promise<string | undefined> {
+  if (filter) return undefined;
   const compared = await run.skippableStep(
-    `Compare the Merkle roots of ${asked.primary} and ${asked.secondary}`,
+    `Compare the Merkle roots of ${sides.primary} and ${sides.secondary}`,
     'whether both hold the same data is not known',
-    (call) => call.compareMerkleRoots(asked),
+    (call) => call.compareMerkleRoots(sides),
     { choices: [STOP_HERE] },
   );
   return compared?.verdict;

@@ -90,9 +90,10 @@ async function rejoin(
   run.state.enterPhase('re-protecting');
   const target = { deployment, primary, secondary, authority };
   const streams = await repointAsPlanned(run, target, tokens, route.filter);
-  const filtered = route.filter?.filter !== undefined;
   if (streams) left.settle(fenceOf(secondary));
-  const roots = streams ? await compareRoots(run, { deployment, kind, primary, secondary, filtered }) : undefined;
+  const roots = streams
+    ? await compareRoots(run, { deployment, kind, primary, secondary }, route.filter?.filter)
+    : undefined;
 
   // 6. Nothing of ours stays behind, and the last look is in the report.
   const notConnected = unconnected(run, route, await finishRun(run, deployment, tokens));

@@ -170,7 +170,7 @@ async function proveReplication(run: Run, deployment: string, route: SecondaryOn
     (call) => call.writeMarker({ deployment, kind, cluster: primary, secondary }),
     { choices: [STOP_HERE] },
   );
-  await compareRoots(run, { deployment, kind, primary, secondary, filtered: filter !== undefined });
+  await compareRoots(run, { deployment, kind, primary, secondary }, filter);
 }
 
 /** A wiped cluster may have another ID than before. */

@@ -40,8 +40,7 @@ async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise
   const follows = await repointAsPlanned(run, target, tokens, filter, way);
 
   // 3. What can be said of the data.
-  if (follows)
-    await compareRoots(run, { deployment, kind, primary, secondary, filtered: filter?.filter !== undefined });
+  if (follows) await compareRoots(run, { deployment, kind, primary, secondary }, filter?.filter);
 
   // 4. Nothing of ours stays behind, and the last look is in the report.
   await finishRun(run, deployment, tokens);
