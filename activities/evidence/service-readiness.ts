@@ -109,7 +109,7 @@ function notRead(cluster: string, code: string): Finding {
   return {
     severity: 'warning',
     code: 'marker-not-read',
-    text: `${cluster} is primary and running, but refused the workers' credential (${code}): what it holds was not read. Clients were let through all the same.`,
+    text: `${cluster} is primary and running, but refused the workers' credential (${code}): what it holds was not read. Clients are let through all the same.`,
     next: `Renew the credential of ${cluster} at its source, and read a key that was written last.`,
   };
 }
@@ -139,7 +139,7 @@ export async function proveWrite(
     });
   } catch (error) {
     if (!isRunbookError(error)) throw error;
-    const text = `${cluster} is primary and clients were let through, but it took no write of the workers: ${error.code}${error.observed === undefined ? '' : `, ${error.observed}`}.`;
+    const text = `${cluster} is primary, but it took no write of the workers: ${error.code}${error.observed === undefined ? '' : `, ${error.observed}`}.`;
     const broken = isRunbookError(last) && BROKEN.has(last.code) ? stopBroken(cluster, last.httpStatus) : undefined;
     const mend = broken ?? error.next;
     const next = `See at once whether clients can write to ${cluster}. ${mend ?? ''}`.trim();

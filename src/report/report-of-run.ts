@@ -46,6 +46,11 @@ function isOldPrimaryBack(run: RunRecord): boolean {
   return promotions.length > 0 && promotions.every((each) => demotion && clusterOf(each) === clusterOf(demotion));
 }
 
+/** One that was refused for certain changed nothing. */
+function mayHavePromoted({ type, failure }: ActivityRecord): boolean {
+  return type === 'promoteSecondary' && failure?.outcomeKnown !== true;
+}
+
 function lossOf(run: RunRecord): Report['loss'] {
   if (isOldPrimaryBack(run)) {
     const promotedAt = completed(run, 'promoteSecondary').at(-1)?.closedAt;
@@ -53,12 +58,11 @@ function lossOf(run: RunRecord): Report['loss'] {
     const became = outageOf(run) ? 'was promoted back' : 'was not demoted, and serves on';
     if (!failover) return { loss: 'none', why: `the old primary, which holds every write, ${became}.` };
     // That primary is gone since: what it took after it was promoted back was compared with nothing.
-    const tried = run.activities.some(({ type, scheduledAt }) => /^promote/.test(type) && scheduledAt >= failover.at);
-    if (!tried) return undefined;
+    if (!run.activities.some((each) => mayHavePromoted(each) && each.scheduledAt >= failover.at)) return undefined;
   }
-  const ran = (types: RegExp): boolean => run.activities.some(({ type }) => types.test(type));
   // A failover says beforehand what it may lose; one that promoted nothing has lost nothing.
-  const inVain = ran(/^assessDrFailover$/) && !ran(/^promote/);
+  const inVain =
+    run.activities.some(({ type }) => type === 'assessDrFailover') && !run.activities.some(mayHavePromoted);
   const known = inVain ? undefined : factsOf(run, 'loss').at(-1);
   if (known) return { loss: known.loss, why: known.why, boundWalEntries: known.boundWalEntries };
   const demotion = completed(run, 'demotePrimary').at(-1);

@@ -202,10 +202,15 @@ describe('the outage', () => {
   });
 });
 
-it('what a failover says that it may lose counts once a promotion was tried, and not before', () => {
+it('what a failover says that it may lose counts once a promotion was tried, unless it was refused for certain', () => {
   const loss: RunFact = { kind: 'loss', at: when(500), loss: 'unknown', why: 'there is no sample' };
   const assessed = activity('assessDrFailover', [100, 200]);
-  expect(reportAfter([assessed], [loss]).loss).toBeUndefined();
+  const refused = (outcomeKnown: boolean) =>
+    activity('promoteSecondary', [800, 900], {
+      failure: { code: 'STATE_DIVERGED', message: 'still primary', outcomeKnown },
+    });
+  for (const tried of [[], [refused(true)]]) expect(reportAfter([assessed, ...tried], [loss]).loss).toBeUndefined();
+  expect(reportAfter([assessed, refused(false), refused(true)], [loss]).loss?.loss).toBe('unknown');
   expect(reportAfter([assessed, activity('promoteSecondary', [800, 900])], [loss]).loss).toEqual({
     ...{ loss: 'unknown', why: 'there is no sample' },
   });

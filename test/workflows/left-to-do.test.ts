@@ -8,9 +8,10 @@ import type { RunbookName } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { OutageDecision, RunStopped, stepFailure } from '../../workflows/engine/failures';
+import type { StepOptions } from '../../workflows/engine/parking';
 import type { Run } from '../../workflows/engine/run';
 import { approvePlan } from '../../workflows/procedures/approved-plan';
-import { quiesceClients } from '../../workflows/procedures/held-clients';
+import { quiesceClients, releaseClients } from '../../workflows/procedures/held-clients';
 import { fenceOf, followingOf, pointingOf } from '../../workflows/procedures/roles';
 import { serviceBack } from '../../workflows/procedures/service-back';
 import { fakeRun } from '../support/fake-run';
@@ -288,6 +289,34 @@ it.each([
   ['service was back, and people skipped the release', { ...out, serviceBackAt: 2 }, 'secondary', 'primary', []],
 ] as const)('clients that a quota refuses at the end of a run: %s', async (_, outage, east, west, released) => {
   expect(await endOf(outage, east, west)).toEqual({ released, held: released.length === 0 });
+});
+
+it('a release that people skipped is left to do, until the run lets them through at its end', async () => {
+  const { run, left, end } = fakeRun({
+    calls: {
+      readQuotas: () => Promise.resolve({ exempt: [], auditLogging: false }),
+      readDeployment: () =>
+        Promise.resolve({
+          observations: ['east', 'west'].map((cluster) => ({
+            cluster,
+            dr: { mode: cluster === 'west' ? 'primary' : 'secondary' },
+          })),
+        }),
+    },
+    otherwise: {},
+    state: out,
+    run: {
+      skippableStep: (name: string, effect: string, _body: unknown, { leftAs }: StepOptions) =>
+        Promise.resolve(left.add(`${name} was skipped: ${effect}`, leftAs)),
+    },
+  });
+  const route = { from: 'east', to: 'west', quiesce: 'quota', hooks: { release: false } } as const;
+  const approvals = { begin: (_: string, body: (authority: object) => unknown) => body({}) };
+  await quiesceClients(run, { deployment: 'payments', kind: 'dr', route, approvals: approvals as never, gate: 'go' });
+  await releaseClients(run, { deployment: 'payments', from: 'east', to: 'west' });
+  expect(left.texts).toEqual([expect.stringMatching(/^Release the clients was skipped: .*vault delete/)]);
+  await end();
+  expect(left.texts).toEqual([]);
 });
 
 /** Service comes back at west: what it said of itself, and whether its quotas can be read; what was released, and told. */

@@ -36,6 +36,8 @@ export interface StepOptions {
   readonly retryEffect?: string | undefined;
   /** `throw`: the runbook itself deals with the failure; the step ends as failed. It parks where nothing is given. */
   readonly onFailure?: OnFailure;
+  /** What is left to do where it is skipped is replaced and settled by this. */
+  readonly leftAs?: string;
   /** Skipping it counts only when a second, different person decides it too. */
   readonly skipNeedsTwo?: boolean;
 }

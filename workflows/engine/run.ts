@@ -106,7 +106,7 @@ export class Run {
     const choices = [skip, ...(options.choices ?? [this.#wayOut])];
     const outcome = await this.#runStep(name, body, options, choices);
     if (outcome !== SKIPPED) return outcome;
-    this.state.left.add(`"${name}" was skipped: ${effect}.`);
+    this.state.left.add(`"${name}" was skipped: ${effect}.`, options.leftAs);
     return undefined;
   }
 

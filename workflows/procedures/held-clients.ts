@@ -115,7 +115,8 @@ export async function releaseClients(run: Run, release: Release): Promise<void> 
     'Release the clients',
     effect.replace(/\.$/, ''),
     (call) => letThrough(call, held, release),
-    { choices: [] },
+    // Where the run lets them through at its end all the same, nothing of it is left.
+    { choices: [], leftAs: HELD },
   );
   if (released) noLongerHeld(run);
 }

@@ -102,7 +102,7 @@ async function releaseLeftBehind(
 export async function seeWrite(run: Run, { kind, deployment, primary, credentialOf, marker }: Promoted): Promise<void> {
   const written = await run.skippableStep(
     `See that ${primary} takes a write`,
-    `that ${primary} takes an authenticated write was not proven, and clients were let through`,
+    `that ${primary} takes an authenticated write was not proven`,
     (call) => call.proveWrite({ kind, deployment, cluster: primary, credentialOf, marker }),
   );
   // Where it was not seen to serve before.

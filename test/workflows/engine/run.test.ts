@@ -1,5 +1,6 @@
-/** What a run keeps of a step that it was stopped in. */
-import { RunStopped } from '../../../workflows/engine/failures';
+/** What a run keeps of a step that it was stopped in, or that people skipped. */
+import { RunStopped, stepFailure } from '../../../workflows/engine/failures';
+import { LeftToDo } from '../../../workflows/engine/left-to-do';
 import { Run } from '../../../workflows/engine/run';
 
 jest.mock('@temporalio/workflow', () => ({
@@ -7,13 +8,20 @@ jest.mock('@temporalio/workflow', () => ({
   CancellationScope: { current: () => ({ cancelRequested: new Promise(() => undefined) }) },
 }));
 jest.mock('../../../workflows/engine/activity-calls', () => ({}));
+jest.mock('../../../workflows/engine/parking', () => ({
+  ...jest.requireActual<object>('../../../workflows/engine/parking'),
+  Parking: class {
+    readonly park = () => Promise.resolve({ action: 'skip', by: { name: 'grace' }, reason: 'later' });
+  },
+}));
 jest.mock('../../../workflows/engine/interceptors', () => ({
   inStep: (_state: unknown, _step: unknown, body: () => unknown) => body(),
 }));
 
+const nothing = () => undefined;
+
 it('what was done before the stop was heard is told as done, and no further step begins', async () => {
   const facts: { readonly outcome?: string }[] = [];
-  const nothing = () => undefined;
   const state = {
     ...{ steps: [], activities: { records: [] }, show: nothing, carriedOut: nothing },
     fact: (fact: object) => void facts.push(fact),
@@ -28,4 +36,15 @@ it('what was done before the stop was heard is told as done, and no further step
   await expect(run.step('Point east at west', () => Promise.resolve({}))).rejects.toBe(stopped);
   expect(state.steps).toEqual([expect.objectContaining({ name: 'Demote east', state: 'done' })]);
   expect(facts.map(({ outcome }) => outcome)).toEqual(['done']);
+});
+
+it('what people skipped is left to do under what settles it', async () => {
+  const left = new LeftToDo();
+  const quiet = { steps: [], left, show: nothing, fact: nothing, carriedOut: nothing };
+  const run = new Run(quiet as never, { on: nothing } as never);
+  const refused = () => Promise.reject(stepFailure('UNREACHABLE', 'west is silent'));
+  await run.skippableStep('Release the clients', 'they stay held', refused, { leftAs: 'clients' });
+  expect(left.texts).toEqual(['"Release the clients" was skipped: they stay held.']);
+  left.settle('clients');
+  expect(left.texts).toEqual([]);
 });
