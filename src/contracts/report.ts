@@ -156,8 +156,8 @@ export const reportSchema = z.strictObject({
   leftToDo: z.array(z.string()),
   /** Events of the history when the report was made; of a run that ended with its report, all that the server has. */
   historyEvents: z.number(),
-  /** Digest of the events from the first on; absent from what a run itself wrote, which cannot hold its own end. */
-  history: z.strictObject({ events: z.number(), sha256: z.string(), closed: z.boolean() }).optional(),
+  /** Digest of all events; absent of an open run, and from what a run itself wrote, which cannot hold its own end. */
+  history: z.strictObject({ events: z.number(), sha256: z.string() }).optional(),
 });
 export type Report = DeepReadonly<z.infer<typeof reportSchema>>;
 export type ReportStep = Report['steps'][number];

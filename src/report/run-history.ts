@@ -127,7 +127,7 @@ function activitiesOf(events: readonly Event[]): readonly RecordedActivity[] {
   return [...byScheduledId.values()];
 }
 
-export function closeOf(event: Event): RunClose | undefined {
+function closeOf(event: Event): RunClose | undefined {
   const at = timestampMs(event.eventTime) ?? 0;
   if (event.workflowExecutionCompletedEventAttributes) return { how: 'completed', at };
   const failed = event.workflowExecutionFailedEventAttributes;
@@ -204,18 +204,15 @@ function lineOf({ eventId, eventType, eventTime, principal, ...event }: Event): 
 }
 
 /**
- * SHA-256 over the first events of a run, in a form that any later look at the same history gives again: for each event
+ * SHA-256 over the events of a run, in a form that any later look at the same history gives again: for each event
  * one line of JSON and a line feed, `[ID, type, time, principal, attributes]`. ID and type are decimal strings, time is
  * `seconds.nanoseconds` with nine digits; of principal and attributes the members of `MEMBERS`, each object as a list of
  * `[name, value]` in the order of the names, numbers as decimal strings, bytes as base64.
- *
- * @param upTo - how many; all where nothing is given
  */
-export function digestOf({ events }: History, upTo?: number): Omit<HistoryDigest, 'closed'> {
-  const covered = (events ?? []).slice(0, upTo);
+export function digestOf({ events }: History): HistoryDigest {
   const hash = createHash('sha256');
-  for (const event of covered) hash.update(lineOf(event));
-  return { events: covered.length, sha256: hash.digest('hex') };
+  for (const event of events ?? []) hash.update(lineOf(event));
+  return { events: events?.length ?? 0, sha256: hash.digest('hex') };
 }
 
 /** What a rendered report says of itself for a later proof. */

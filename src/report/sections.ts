@@ -206,8 +206,8 @@ function run(report: Report): Section[] {
     [
       'Digest of the history',
       history
-        ? `SHA-256 ${history.sha256} over ${history.closed ? `all ${history.events} events` : `events 1 to ${history.events}; the run was open`}; "runbook report --verify FILE" proves it`
-        : 'none: a run cannot hold its own end; "runbook report" adds it',
+        ? `SHA-256 ${history.sha256} over all ${history.events} events; "runbook report --verify FILE" proves it`
+        : 'none: a run cannot hold its own end; "runbook report" adds it once it has ended',
     ],
   ];
   return section('Run', [facts(entries), paragraph(limitsOf(report))]);

@@ -6,7 +6,7 @@ import { reportSchema } from '../../contracts/report';
 import type { Report } from '../../contracts/report';
 import { RunbookError } from '../../errors';
 import { renderHtml, renderMarkdown } from '../../report/render';
-import { closeOf, digestOf, markIn } from '../../report/run-history';
+import { digestOf, markIn } from '../../report/run-history';
 import type { ReportMark } from '../../report/run-history';
 import { newCommand, printResult, withRun, withServerOptions, withSession, number } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
@@ -96,7 +96,10 @@ function reportCommand(host: CommandHost): Command {
   return withServerOptions(withRun(command, '[run]')).action(
     async (workflowId: string | undefined, options: ReportOptions) => {
       const { runId, format = options.json === true ? 'json' : 'md', verify } = options;
-      if (verify !== undefined) return verifyFile(host, verify, options);
+      if (verify !== undefined) {
+        const proven = await withSession(context, options, (session) => verifyReport(session, verify));
+        return printResult(context, options, { proven }, proven);
+      }
       if (workflowId === undefined)
         throw new RunbookError('INVALID_INPUT', 'Which run? Give its Workflow ID, or --verify FILE.');
       const report = await withSession(context, options, (session) =>
@@ -107,34 +110,24 @@ function reportCommand(host: CommandHost): Command {
   );
 }
 
-/** Says what is proven; 0 is for all of it alone. */
-async function verifyFile({ context, finish }: CommandHost, file: string, options: ServerOptions): Promise<void> {
-  const { proven, code } = await withSession(context, options, (session) => verifyReport(session, file));
-  printResult(context, options, { proven }, proven);
-  finish(code);
-}
-
 const marked = reportSchema
   .pick({ namespace: true, workflowId: true, runId: true })
   .extend({ history: reportSchema.shape.history.unwrap() });
 
-/** The report of a run, with a digest of its history as it is now. */
+/** The report of a run; where that has ended with a digest of its history. */
 async function readProvableReport(session: TemporalSession, run: RunReference): Promise<Report> {
   const report = await readReport(session, run);
-  const { workflowId, runId, outcome, historyEvents } = report;
-  const events = await session.client.workflow.getHandle(workflowId, runId).fetchHistory();
-  const closed = outcome !== 'running';
-  // What an open run was seen to do, and no more: later events may still be taken back.
-  return { ...report, history: { ...digestOf(events, closed ? undefined : historyEvents), closed } };
+  if (report.outcome === 'running') return report;
+  return { ...report, history: digestOf(await historyOf(session, report)) };
 }
 
 /**
  * Proves that a report was made beside the history that the server has of the run, and says what the run says.
  *
- * @returns what was proven, and its exit code: of an open run the history alone, whatever the report claims of it
+ * @returns what was proven
  * @throws RunbookError `DOCUMENT_INVALID` where something differs, `NOT_FOUND` where the history is gone
  */
-async function verifyReport(session: TemporalSession, file: string) {
+async function verifyReport(session: TemporalSession, file: string): Promise<string[]> {
   const text = await readTextFile(file);
   const { format, mark } = claimedBy(file, text);
   const { namespace, workflowId, runId, history: claimed } = mark;
@@ -143,27 +136,21 @@ async function verifyReport(session: TemporalSession, file: string) {
       observed: `this command reads namespace ${session.namespace}`,
       next: `Verify again: \`${shellLine('runbook', 'report', '--verify', file, '--namespace', namespace)}\``,
     });
-  const found = await historyOf(session, mark);
-  const now = digestOf(found, claimed.events);
+  const now = digestOf(await historyOf(session, mark));
   if (now.events !== claimed.events || now.sha256 !== claimed.sha256)
     throw differs(
       'The history of the run is not the one of this report.',
       `${now.events} events with SHA-256 ${now.sha256} instead of ${claimed.events} with ${claimed.sha256}`,
     );
-  const last = found.events?.[claimed.events - 1];
-  if (last === undefined || (!claimed.closed && closeOf(last) !== undefined))
-    throw differs('The report does not say what it covers.', last ? 'a run that is open at its end' : 'no event');
-  const matches = `History: match. ${escapeUntrusted(workflowId)}, run ${escapeUntrusted(runId)}, events 1 to ${now.events}, SHA-256 ${now.sha256}`;
-  if (!claimed.closed) {
-    const open = 'Contents: not compared. The run was open when the report was made, and went on.';
-    return { proven: [matches, open], code: EXIT.pending };
-  }
   const fresh = await readProvableReport(session, { workflowId, runId });
   const given = format === 'json' ? jsonText(JSON.parse(text), 2) : text;
   const different = firstDifference(given, RENDERERS[format](fresh));
   if (different !== undefined)
     throw differs('The history matches, but the report does not say what the run says.', different);
-  return { proven: [matches, 'Contents: match. The report says what the run says.'], code: EXIT.ok };
+  return [
+    `History: match. ${escapeUntrusted(workflowId)}, run ${escapeUntrusted(runId)}, events 1 to ${now.events}, SHA-256 ${now.sha256}`,
+    'Contents: match. The report says what the run says.',
+  ];
 }
 
 function claimedBy(file: string, text: string) {
@@ -173,14 +160,15 @@ function claimedBy(file: string, text: string) {
     return { format, mark: marked.strip().parse(claimed) } as const;
   } catch (cause) {
     throw new RunbookError('DOCUMENT_INVALID', `${file} carries no digest of a history.`, {
-      needed: 'a report as `runbook report` makes it; a file that a worker wrote cannot hold the end of its run',
+      needed:
+        'a report of a run that has ended, as `runbook report` makes it; a file that a worker wrote cannot hold the end of its run',
       next: 'Make one that does: `runbook report WORKFLOW-ID --run-id RUN-ID --format html > FILE`',
       cause,
     });
   }
 }
 
-async function historyOf({ client }: TemporalSession, { workflowId, runId }: ReportMark) {
+async function historyOf({ client }: TemporalSession, { workflowId, runId }: Pick<ReportMark, 'workflowId' | 'runId'>) {
   try {
     return await client.workflow.getHandle(workflowId, runId).fetchHistory();
   } catch (error) {
