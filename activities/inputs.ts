@@ -70,7 +70,7 @@ export const INPUT_MEMBERS = {
   ...all(clusterName, 'secondary', 'to'),
   ...all(text(20), 'collectFor', 'keepFor'),
   ...all(text(200), 'drSet', 'ownFingerprint', 'requestedBy', 'runId'),
-  ...all(text(100), 'hook', 'runbook'),
+  ...all(text(100), 'runbook'),
   ...all(list(positive), 'held', 'shares'),
   ...all(z.looseObject({}), 'input', 'report'),
   ...all(digest, 'inputDigest', 'planDigest'),
@@ -99,6 +99,8 @@ export const INPUT_MEMBERS = {
   gate: z.enum(GATE_NAMES),
   given: z.unknown(),
   holders: list(person),
+  // Those of the others, whose own activities verify approvals, are no input.
+  hook: z.enum(['quiesce', 'traffic', 'release']),
   id: pathPart,
   kind: z.enum(['dr', 'performance', 'operation-token', 'root-token']),
   mode: z.enum(['planned', 'unplanned', 'forced']),

@@ -95,7 +95,6 @@ export interface Planning {
   readonly warnings?: Listed<string>;
   readonly steps: Listed<string>;
   readonly choices?: RunbookPlan['choices'];
-  readonly inventory?: Inventory;
 }
 
 /**
@@ -103,7 +102,7 @@ export interface Planning {
  * again and is the same must have the same digest.
  */
 export function planDocument(planning: Planning): PlanDocument {
-  const { runbook, input, clusters, choices = {}, inventory = currentExecution().inventory } = planning;
+  const { runbook, input, clusters, choices = {} } = planning;
   const plan: RunbookPlan = {
     runbook,
     deployment: input.deployment,
@@ -119,7 +118,7 @@ export function planDocument(planning: Planning): PlanDocument {
     warnings: applicable(planning.warnings ?? []),
     steps: applicable(planning.steps),
     choices,
-    inventory: inventoryDigest(inventory, input.deployment),
+    inventory: inventoryDigest(currentExecution().inventory, input.deployment),
     reason: input.reason,
     ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),
   };

@@ -11,11 +11,10 @@ import { readRecipientKey } from '../../src/keys';
 import type { GeneratedTokenKind } from '../../src/vault';
 import { gateFacts, planDocument, siteFacts } from '../approvals/planning';
 import type { Named, Planning } from '../approvals/planning';
-import { breakGlassWarnings, ceremonyCallsAllowed, isIn } from '../ceremony/ceremony-access';
+import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
 import { hasRole, noDrSecondary, takesPart } from '../checks/replication';
 import { ceremonyEntryOf, enoughHolders, freeSlot } from '../checks/tokens';
-import type { CeremonyEntry } from '../checks/tokens';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { observeCluster, readSlot } from '../observe';
@@ -86,10 +85,9 @@ async function planCeremony(
   ]);
   const { reachable, version, clusterId } = observation;
   const entry = reachable ? await ceremonyEntryOf(access, observation, signal, kind) : undefined;
-  const slot =
-    kind === 'root-token' && reachable
-      ? await readSlot(access, version, kind, signal).catch(orElse(signal, ({ code }) => code))
-      : slotOf(observation, entry);
+  const slot = reachable
+    ? await readSlot(access, version, kind, signal).catch(orElse(signal, ({ code }) => code))
+    : 'not readable';
   const attempt = typeof slot === 'string' ? undefined : slot;
   const theirs = 'A DR secondary has the tokens of its primary: generate the root token there.';
   const base = {
@@ -131,10 +129,6 @@ export interface TokenRoute {
 }
 
 const CLOSED = 'CEREMONY_CLOSED';
-
-function slotOf({ attempt }: ClusterObservation, entry: CeremonyEntry | undefined) {
-  return attempt ?? (entry && !isIn(entry.access) ? CLOSED : 'not readable');
-}
 
 /** Where nothing lets us in yet, the slot is looked at once people have opened the calls. */
 function slotUnread(cluster: string, why: unknown): Check {

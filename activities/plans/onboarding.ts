@@ -143,7 +143,7 @@ async function planOnboarding(
   return { ...base, preconditions: [...judged, ...ofFilter, ...rights], route, plan };
 }
 
-type PlanParts = Required<Omit<Planning, 'runbook' | 'input' | 'clusters' | 'inventory'>> & {
+type PlanParts = Required<Omit<Planning, 'runbook' | 'input' | 'clusters'>> & {
   /** Beside those of the operations. */
   readonly rights: Readonly<Record<string, Rights>>;
 };

@@ -9,7 +9,6 @@ import { attestedName, escapeUntrusted } from './words';
 export interface NextCommand {
   readonly who: string;
   readonly command: string;
-  readonly effect?: string;
   /** What is known of a key holder who may give his share, and was not simply asked. */
   readonly as?: 'stand-by';
 }

@@ -279,7 +279,7 @@ it.each(['fence', 'unfence', 'snapshot', 'probe', 'constructor'])(
   'the %s hook is not run as a hook that needs no plan',
   async (name) => {
     const asked = { ...hook('quiesce'), hook: name as 'quiesce' };
-    await bench.refused('runHook', asked, 'NOT_APPROVED', { retryable: false });
+    await bench.refused('runHook', asked, 'INVALID_INPUT', { retryable: false });
     expect(got).toEqual([]);
   },
 );

@@ -85,7 +85,7 @@ const WAITS: readonly Waiting[] = [
   {
     ...{ for: 'action', what: OTHERS },
     instructions: [`\`vault operator generate-root -dr-token\` ${OTHERS}`],
-    commands: [{ who: OTHERS, command: 'runbook status deployment:payments', effect: OTHERS }],
+    commands: [{ who: OTHERS, command: 'runbook status deployment:payments' }],
   },
 ];
 
