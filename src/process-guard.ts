@@ -3,7 +3,7 @@ import { url as inspectorAddress } from 'node:inspector';
 import { RunbookError } from './errors';
 
 /** Set to `yes` where a debugger or memory dumps are wanted: a laboratory, never where real key shares arrive. */
-export const DEBUGGING_VARIABLE = 'RUNBOOKS_ALLOW_DEBUGGING';
+const DEBUGGING_VARIABLE = 'RUNBOOKS_ALLOW_DEBUGGING';
 
 /** Options of Node by which memory, or what goes through TLS, gets out of the process. */
 const REFUSED_OPTIONS: readonly RegExp[] = [
@@ -38,6 +38,12 @@ export function guardProcess(): void {
   } catch {
     // Not Linux, or not allowed: the worker says so at its start.
   }
+}
+
+/** What weakens a process that holds secrets, without forbidding it, and what to do about it. */
+interface Weakness {
+  readonly text: string;
+  readonly next: string;
 }
 
 /** What a host can be asked about a process; tests give their own. */
@@ -88,11 +94,11 @@ export function refuseUnsafeStart({ env, execArgv, built }: Omit<ProcessFacts, '
 /**
  * Whether a worker may hold secrets in this process.
  *
- * @returns what weakens it without forbidding it, in one sentence each: core dumps, swap.
+ * @returns what weakens it: core dumps, swap, a debugger that was allowed
  * @throws RunbookError `INVALID_INPUT` where the process was started so that its memory gets out, unless
  * `RUNBOOKS_ALLOW_DEBUGGING=yes`.
  */
-export function checkProcess({ env, execArgv, inspector, read }: ProcessFacts): readonly string[] {
+export function checkProcess({ env, execArgv, inspector, read }: ProcessFacts): readonly Weakness[] {
   const options = [...execArgv, ...optionsOf(env['NODE_OPTIONS'])].map(nameOf);
   const open = [
     ...options.filter((option) => REFUSED_OPTIONS.some((refused) => refused.test(option))),
@@ -107,7 +113,9 @@ export function checkProcess({ env, execArgv, inspector, read }: ProcessFacts): 
       next: `Start it without them; in a laboratory set ${DEBUGGING_VARIABLE}=yes.`,
     });
   }
-  return [...(open.length > 0 ? [`${DEBUGGING_VARIABLE} is set: ${observed}`] : []), ...coreDumps(read), ...swap(read)];
+  const next = `In the worker's shell: \`unset ${DEBUGGING_VARIABLE}\``;
+  const allowed = open.length > 0 ? [{ text: `${DEBUGGING_VARIABLE} is set: ${observed}`, next }] : [];
+  return [...allowed, ...coreDumps(read), ...swap(read)];
 }
 
 /** `NODE_OPTIONS` may quote, and an option may follow anything. */
@@ -120,23 +128,21 @@ function nameOf(option: string): string {
   return (option.split('=')[0] ?? '').replaceAll('_', '-');
 }
 
-function coreDumps(read: ProcessFacts['read']): string[] {
+function coreDumps(read: ProcessFacts['read']): Weakness[] {
+  const next = "In the worker's shell: `ulimit -c 0`; its systemd unit does it";
   const limits = read('/proc/self/limits');
-  if (limits === undefined) return ['whether this process may dump core cannot be read here: forbid it (ulimit -c 0)'];
+  if (limits === undefined) return [{ text: 'whether this process may dump core cannot be read here', next }];
   const [, soft = 'unknown'] = /^Max core file size\s+(\S+)/m.exec(limits) ?? [];
   if (soft === '0') return [];
   const filter = Number.parseInt(read('/proc/self/coredump_filter')?.trim() || 'ff', 16);
-  const danger =
-    filter === 0
-      ? '; they would hold no memory, but forbid them: ulimit -c 0'
-      : ' and would hold key shares: ulimit -c 0, LimitCORE=0';
-  return [`core dumps are not forbidden (limit ${soft})${danger}`];
+  const danger = filter === 0 ? 'would hold no memory' : 'would hold key shares';
+  return [{ text: `core dumps are not forbidden (limit ${soft}); they ${danger}`, next }];
 }
 
-function swap(read: ProcessFacts['read']): string[] {
+function swap(read: ProcessFacts['read']): Weakness[] {
   const areas = (read('/proc/swaps') ?? '').trim().split('\n').slice(1);
-  const text = 'swap is on: key shares and ceremony keys may get to a disk; swapoff -a, or encrypt it';
-  return areas.length === 0 ? [] : [text];
+  const text = 'swap is on: key shares and ceremony keys may get to a disk';
+  return areas.length === 0 ? [] : [{ text, next: '`sudo swapoff -a`, or encrypt it' }];
 }
 
 function readText(path: string): string | undefined {

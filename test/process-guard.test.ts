@@ -144,7 +144,9 @@ describe('runbook worker', () => {
         expect.objectContaining({ code: 'INVALID_INPUT', observed: name }) as Error,
       );
       const env = { ...('env' in open ? open.env : {}), RUNBOOKS_ALLOW_DEBUGGING: 'yes' };
-      expect(checkProcess(facts({ ...open, env }))).toEqual([expect.stringContaining(name ?? '')]);
+      expect(checkProcess(facts({ ...open, env }))).toEqual([
+        { text: expect.stringContaining(name ?? '') as string, next: expect.stringContaining('unset') as string },
+      ]);
     }
   });
 
@@ -163,7 +165,9 @@ describe('runbook worker', () => {
 
   it('warns of core dumps, of swap, and where it cannot tell', () => {
     const with_ = (files: Readonly<Record<string, string | undefined>>) =>
-      checkProcess(facts({ read: (path) => (path in files ? files[path] : FILES[path]) })).join('; ');
+      checkProcess(facts({ read: (path) => (path in files ? files[path] : FILES[path]) }))
+        .map(({ text }) => text)
+        .join('; ');
     const unlimited = 'Max core file size        unlimited            unlimited            bytes\n';
     expect(with_({ '/proc/self/limits': unlimited })).toContain('would hold no memory');
     expect(with_({ '/proc/self/limits': unlimited, '/proc/self/coredump_filter': '00000033\n' })).toContain(

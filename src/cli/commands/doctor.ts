@@ -9,7 +9,7 @@ import { hasJoined, loadInventory, readSigningKey } from '../../inventory';
 import type { Inventory } from '../../inventory';
 import { formatPublicKey, isMemoryBacked, parsePublicKey, readPins, SealKeyring, spokenFingerprint } from '../../keys';
 import { redact } from '../../secret';
-import { checkProcess, DEBUGGING_VARIABLE, processFacts } from '../../process-guard';
+import { checkProcess, processFacts } from '../../process-guard';
 import { taskQueueSetting, workerSettings } from '../../worker/settings';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
@@ -156,15 +156,8 @@ async function workerPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undef
     ...(await look("workers' key", signingKey, '`runbook keys workers --output FILE`')),
     ...open.map((file = '') => point('key files', 'fail', `others may read ${file}`, command('chmod', '600', file))),
     await storagePoint(keyDirectory, keyStorage === 'disk'),
-    ...checkProcess(processFacts(env)).map((weakness) => point('memory', 'warn', weakness, mendOf(weakness))),
+    ...checkProcess(processFacts(env)).map(({ text, next }) => point('memory', 'warn', text, next)),
   ];
-}
-
-/** What {@link checkProcess} says of swap, of core dumps, or of a debugger that was allowed. */
-function mendOf(weakness: string): string {
-  if (weakness.startsWith('swap')) return '`sudo swapoff -a`';
-  if (weakness.startsWith(DEBUGGING_VARIABLE)) return `In the worker's shell: \`unset ${DEBUGGING_VARIABLE}\``;
-  return "In the worker's shell: `ulimit -c 0`; its systemd unit does it";
 }
 
 async function storagePoint(directory: string, diskAllowed: boolean): Promise<Point> {

@@ -23,7 +23,7 @@ function workerCommand({ context }: CommandHost): Command {
     .option('--ignore-replay-failures', 'start although an open run that holds a lock does not fit this version')
     .addHelpText('after', '\nIts variables are listed in docs/cli.md. It logs JSON lines on standard error.')
     .action(async ({ ignoreReplayFailures }: CommonOptions & { readonly ignoreReplayFailures?: true }) => {
-      for (const weakness of checkProcess(processFacts(context.env))) context.err(`Warning: ${weakness}.`);
+      for (const { text, next } of checkProcess(processFacts(context.env))) context.err(`Warning: ${text}. ${next}`);
       const worker = await onceTemporalAnswers(context, () => startWorker({ env: context.env, ignoreReplayFailures }));
       if (worker === undefined) return;
       context.err(
