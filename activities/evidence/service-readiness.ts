@@ -139,7 +139,7 @@ export async function proveWrite(
     });
   } catch (error) {
     if (!isRunbookError(error)) throw error;
-    const text = `${cluster} is primary, but it took no write of the workers: ${error.code}${error.observed === undefined ? '' : `, ${error.observed}`}.`;
+    const text = `${cluster} took no write of the workers: ${error.code}${error.observed === undefined ? '' : `, ${error.observed}`}.`;
     const broken = isRunbookError(last) && BROKEN.has(last.code) ? stopBroken(cluster, last.httpStatus) : undefined;
     const mend = broken ?? error.next;
     const next = `See at once whether clients can write to ${cluster}. ${mend ?? ''}`.trim();

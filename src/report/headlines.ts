@@ -98,7 +98,12 @@ function endedHeadline(report: Report): Toned {
       return toned(`Refused: ${what}. ${planned(report)}.${untouched}`, 'bad');
     case 'rolled-back': {
       const old = sidesOf(report)?.from ?? 'the old primary';
-      const became = report.outage ? 'was promoted back' : 'was not demoted, and serves on';
+      const all = report.steps.flatMap(({ activities }) => activities);
+      const demoted = all.filter(({ type }) => type === 'demotePrimary').map(({ cluster }) => cluster);
+      const isBack = all.some(
+        (each) => each.type === 'promoteSecondary' && each.outcome === 'done' && demoted.includes(each.cluster),
+      );
+      const became = isBack ? 'was promoted back' : report.outage ? 'serves' : 'was not demoted, and serves on';
       return toned(`Rolled back: ${what}. ${old} ${became}; the switchover did not happen.`, 'warning');
     }
     case 'running': {

@@ -128,9 +128,13 @@ function secretsLeft(run: RunRecord, namingKept = false): readonly string[] {
 /** What the run said itself, secrets that are not proven gone, and whatever is critical. */
 export function leftToDoOf(run: RunRecord, findings: readonly Finding[]): readonly string[] {
   const left = saidLeft(run);
-  // Of a tree that was checked twice the last verdict counts.
+  // Of a tree that was checked twice the last verdict counts, and of a write that was tried again.
   const tree = completed(run, 'probeMerkleTree').at(-1)?.result;
-  const open = findings.filter(({ code, text }) => code !== 'merkle-tree-corrupted' || text === tree?.['text']);
+  const written = run.activities.findLast(({ type }) => type === 'proveWrite')?.state === 'completed';
+  const open = findings.filter(({ code, text }) => {
+    if (code === 'write-not-proven') return !written;
+    return code !== 'merkle-tree-corrupted' || text === tree?.['text'];
+  });
   return [...left, ...criticalLeft(open, left)];
 }
 

@@ -55,8 +55,7 @@ function lossOf(run: RunRecord): Report['loss'] {
   if (isOldPrimaryBack(run)) {
     const promotedAt = completed(run, 'promoteSecondary').at(-1)?.closedAt;
     const failover = factsOf(run, 'became-failover').findLast(({ at }) => promotedAt !== undefined && at >= promotedAt);
-    const became = outageOf(run) ? 'was promoted back' : 'was not demoted, and serves on';
-    if (!failover) return { loss: 'none', why: `the old primary, which holds every write, ${became}.` };
+    if (!failover) return { loss: 'none', why: 'the old primary, which holds every write, is the primary.' };
     // That primary is gone since: what it took after it was promoted back was compared with nothing.
     if (!run.activities.some((each) => mayHavePromoted(each) && each.scheduledAt >= failover.at)) return undefined;
   }

@@ -50,6 +50,19 @@ describe('a run that was terminated', () => {
   });
 });
 
+it('a write that was refused is left to do until one is taken', () => {
+  const text = 'west took no write of the workers: PERMISSION_DENIED.';
+  const refused = { kind: 'finding', at: when(10), severity: 'critical', code: 'write-not-proven', text } as const;
+  const write = (scheduledAt: number, more: Partial<ActivitySpecification>): ActivitySpecification => ({
+    ...{ type: 'proveWrite', step: { name: 'See that west takes a write', number: 1 }, scheduledAt, ...more },
+  });
+  const denied = write(5, { endedAt: 10, failure: { code: 'PERMISSION_DENIED', message: 'no' } });
+  const leftOf = (...writes: readonly ActivitySpecification[]) =>
+    reportOf(new RunBuilder(writes, [refused]).ended(30, 'completed').build()).leftToDo;
+  expect(leftOf(denied)).toEqual([`CRITICAL: ${text}`]);
+  expect(leftOf(denied, write(15, { endedAt: 20, result: {} }))).toEqual([]);
+});
+
 it('names whatever is critical, once', () => {
   const finding = { kind: 'finding', severity: 'critical', code: 'no-primary', next: 'Promote one.' } as const;
   const leftOf = (leftToDo: readonly string[]) => {

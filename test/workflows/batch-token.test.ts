@@ -222,7 +222,7 @@ describe('batch tokens', () => {
       await run.waitsFor('shares');
       expect(drPrimaries(held)).toEqual([]);
       const { choices } = await run.parks('Collect key shares in the outage');
-      expect(choices.map(({ action }) => action)).toEqual(['promote-secondary', 'leave']);
+      expect(choices.map(({ action }) => action)).toEqual(['promote-back', 'promote-secondary', 'leave']);
       await run.shares();
       const report = await run.report();
 

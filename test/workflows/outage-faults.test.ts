@@ -173,6 +173,27 @@ describe('faults in the outage', () => {
       await expectServiceOn(scenario, 'west');
     });
 
+    it('the old primary, with its demotion, which never took effect: while its token is waited for people have the roles read again, and it serves on', async (scenario) => {
+      const [old, next] = drPrimaries(scenario).includes('west') ? ['west', 'east'] : ['east', 'west'];
+      scenario.limit({ demote: '1s', promote: '1s' });
+      at(scenario, 'before', old, CHANGING.demote, (cluster) => cluster.kill());
+      const run = await underWay(scenario, { to: next });
+      await parksInTime(run, `Demote ${old}`);
+      await run.do(`promote-back Demote ${old}`);
+      const parked = await parksInTime(run, `Generate operation token on ${old}`);
+      expect(actions(parked)).toEqual(['retry', 'promote-back', 'promote-secondary', 'leave']);
+      await scenario.service.cluster(old).restart();
+      scenario.limit();
+      await run.do('promote-back');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'rolled-back', loss: { loss: 'none' } });
+      expect(report.outage?.endedAt).toBeDefined();
+      expect(headlineOf(report).text).toContain(`${old} serves; the switchover did not happen`);
+      expect(scenario.calls(old, CHANGING.promote) + scenario.calls(next, CHANGING.promote)).toBe(0);
+      await expectServiceOn(scenario, old);
+    });
+
     it('the new primary, after the demotion: the old one serves again, and the dead one is attached when it is back', async (scenario) => {
       // Nothing is heard of it for a quarter of the budget of its promotion; the old one has time again.
       scenario.limit({ promote: '4s' }, 'promoteSecondary');

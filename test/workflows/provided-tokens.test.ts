@@ -99,7 +99,7 @@ describe('a provided operation token', () => {
       await parksInTime(run, 'Promote east', 2);
       await run.decide('promote-back', 'Promote east');
       const asked = await parksInTime(run, 'Operation token of west');
-      expect(actions(asked)).toEqual(['promote-secondary', 'leave']);
+      expect(actions(asked)).toEqual(['promote-back', 'promote-secondary', 'leave']);
       await provide(scenario, run, 'west');
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'rolled-back' });

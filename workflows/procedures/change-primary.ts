@@ -57,6 +57,11 @@ const PROMOTE_BACK: Choice = {
   action: 'promote-back',
   effect: 'promote the old primary again; it holds every write',
 };
+/** While its token is waited for: a cluster that is primary generates none, and needs none. */
+const READ_AGAIN: Choice = {
+  action: 'promote-back',
+  effect: 'read the roles again first: where the old primary is the primary it serves on, and needs no token',
+};
 /** Where a token can be had another way. */
 const RETRY_OR_ASK = `${RETRY.effect}; a batch token, or one that the record kept, that is refused again is given up for this outage, and the key holders are asked instead`;
 
@@ -241,6 +246,7 @@ async function promote(outage: Outage, side: Side): Promise<Side> {
   const [cluster, otherCluster] = side === 'new' ? [to, from] : [from, to];
   const wayBack = side === 'new' && onStuck === 'promote-back';
   const choices = [side === 'new' ? PROMOTE_BACK : PROMOTE_SECONDARY, LEAVE];
+  const beforeIt = side === 'new' ? choices : [READ_AGAIN, ...choices];
   const tokens = outage.kind === 'dr' ? outage.tokens : undefined;
   let askHolders = side === 'old';
   const needsAnother = (failure: FailureFacts) => {
@@ -250,12 +256,12 @@ async function promote(outage: Outage, side: Side): Promise<Side> {
     return false;
   };
   // A token that has to be generated is generated in a step of its own.
-  await tokens?.of(cluster, choices);
+  await tokens?.of(cluster, beforeIt);
   try {
     await run.step(
       side === 'new' ? `Promote ${to}` : `Promote ${from} back`,
       async (call) => {
-        const token = await tokens?.of(cluster, choices);
+        const token = await tokens?.of(cluster, beforeIt);
         const sides = { deployment, kind, cluster, otherCluster, wayBack, authority: approvals.authority };
         const inDoubt = promotionInDoubt(kind, cluster, otherCluster);
         const order = () => call.promoteSecondary({ ...sides, mode: 'planned', token });
@@ -270,7 +276,7 @@ async function promote(outage: Outage, side: Side): Promise<Side> {
     return side;
   } catch (error) {
     if (wayBack || !(error instanceof StepFailed)) throw error;
-    await tokens?.replaceRefused(cluster, error.failure, choices);
+    await tokens?.replaceRefused(cluster, error.failure, beforeIt);
     return promote(outage, side);
   }
 }
