@@ -30,7 +30,6 @@ export interface MarkerResult {
   readonly wal: WalIndex;
   /** The secondary's `last_remote_wal` when it had reached W; absent where none was waited for. */
   readonly reached?: WalIndex;
-  readonly at: number;
   /** What the marker before told of the deployment's record, and does not hold any more. */
   readonly findings?: readonly Finding[];
 }
@@ -96,7 +95,7 @@ export async function writeMarker(
       next: `Look at the status of ${cluster}.`,
     });
   const reached = secondary === undefined ? {} : await awaitReached(input, secondary, wal);
-  return { place, value, wal, ...reached, at: Date.now(), ...(alarms.length > 0 && { findings: alarms }) };
+  return { place, value, wal, ...reached, ...(alarms.length > 0 && { findings: alarms }) };
 }
 
 /** Once is enough: a demotion looks again, with the same demands, right before it is sent. */

@@ -162,7 +162,7 @@ export async function awaitPrimaryGone(input: {
   readonly to: string;
   /** Further silent members that people name as gone. */
   readonly alsoGone?: readonly string[] | undefined;
-}): Promise<{ readonly observed: string; readonly at: number }> {
+}): Promise<{ readonly observed: string }> {
   const { deployment, from, to, alsoGone } = input;
   const { execution, clusters, limits } = onCluster({ deployment, cluster: to });
   const signs = await awaitState(execution, {
@@ -179,7 +179,7 @@ export async function awaitPrimaryGone(input: {
     cluster: from,
     pollMs: execution.timing.pollMs * 2,
   });
-  return { observed: signsText(signs), at: Date.now() };
+  return { observed: signsText(signs) };
 }
 
 /**

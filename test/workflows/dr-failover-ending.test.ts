@@ -55,7 +55,7 @@ async function endsEarly(
     ...(!silent.includes(cluster) && { dr: { mode: modeOf(cluster) } }),
   }));
   const calls = {
-    awaitPrimaryGone: () => Promise.resolve({ observed: 'gone', at: 0 }),
+    awaitPrimaryGone: () => Promise.resolve({ observed: 'gone' }),
     fenceLostPrimary: fence,
     promoteSecondary: promote,
     readDeployment: () => Promise.resolve({ observations }),
