@@ -174,8 +174,6 @@ export function tailOf(history: History): RunTail | undefined {
   return { close, ordered, events: eventCount };
 }
 
-type HistoryDigest = NonNullable<Report['history']>;
-
 /** The members of principal and attributes that count, wherever they stand: a new one of a later server changes no digest. */
 const MEMBERS: ReadonlySet<string> = new Set(
   `acceptedRequest activityId activityType applicationFailureInfo attempt cause data details failure identity input
@@ -209,16 +207,13 @@ function lineOf({ eventId, eventType, eventTime, principal, ...event }: Event): 
  * `seconds.nanoseconds` with nine digits; of principal and attributes the members of `MEMBERS`, each object as a list of
  * `[name, value]` in the order of the names, numbers as decimal strings, bytes as base64.
  */
-export function digestOf({ events }: History): HistoryDigest {
+export function digestOf({ events }: History): NonNullable<Report['history']> {
   const hash = createHash('sha256');
   for (const event of events ?? []) hash.update(lineOf(event));
   return { events: events?.length ?? 0, sha256: hash.digest('hex') };
 }
 
-/** What a rendered report says of itself for a later proof. */
-export type ReportMark = Pick<Report, 'namespace' | 'workflowId' | 'runId'> & { readonly history: HistoryDigest };
-
-/** Where each rendering puts it: nothing that people wrote stands there. */
+/** Where each rendering puts what it says of itself for a later proof: nothing that people wrote stands there. */
 const MARK_IN_HTML = /<meta name="report" content="replication-runbooks-report:([\w-]+)">/;
 const MARK_IN_MARKDOWN = /<!-- replication-runbooks-report:([\w-]+) -->\s*$/;
 

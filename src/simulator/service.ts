@@ -72,11 +72,10 @@ export class SimulatedService {
     this.#cuts.add(linkOf(this.cluster(a).name, this.cluster(b).name));
   }
 
-  /** Mends one cut, or all of them. */
-  heal(a?: string, b?: string): void {
+  /** Mends every cut. */
+  heal(): void {
     this.advance();
-    if (a === undefined || b === undefined) this.#cuts.clear();
-    else this.#cuts.delete(linkOf(a, b));
+    this.#cuts.clear();
   }
 
   /** Moves the clock of the service forward. */

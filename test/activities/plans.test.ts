@@ -60,7 +60,7 @@ describe('the rights that a plan asks for are those of its operations', () => {
   const cutOff = async (assess: Assess) => {
     bench.service.partition('east', 'asia');
     bench.service.advanceClock(60_000);
-    return assess().finally(() => bench.service.heal('east', 'asia'));
+    return assess().finally(() => bench.service.heal());
   };
 
   const ONBOARDING = { primary: 'east', secondary: 'south', filter: 'none' };

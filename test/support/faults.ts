@@ -182,7 +182,7 @@ export function writeRightBeforeDemotion(
     scenario.service.partition(primary, secondary);
     cluster.write(key, value);
   });
-  at(scenario, 'after', primary, endpoint, () => scenario.service.heal(primary, secondary));
+  at(scenario, 'after', primary, endpoint, () => scenario.service.heal());
   // When it took effect is not known then, and what was seen of the clients before vouches for nothing.
   scenario.service.faults.add({ cluster: primary, endpoint, action: 'lose-answer' });
 }

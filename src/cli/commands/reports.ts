@@ -7,7 +7,6 @@ import type { Report } from '../../contracts/report';
 import { RunbookError } from '../../errors';
 import { renderHtml, renderMarkdown } from '../../report/render';
 import { digestOf, markIn } from '../../report/run-history';
-import type { ReportMark } from '../../report/run-history';
 import { newCommand, printResult, withRun, withServerOptions, withSession, number } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
@@ -168,7 +167,7 @@ function claimedBy(file: string, text: string) {
   }
 }
 
-async function historyOf({ client }: TemporalSession, { workflowId, runId }: Pick<ReportMark, 'workflowId' | 'runId'>) {
+async function historyOf({ client }: TemporalSession, { workflowId, runId }: RunReference) {
   try {
     return await client.workflow.getHandle(workflowId, runId).fetchHistory();
   } catch (error) {
