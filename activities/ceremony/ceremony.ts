@@ -148,7 +148,8 @@ export async function destroyCeremonyKeys(input: {
   for (const record of mine) await keyRecords.destroy(record);
   if (await keyRecords.has(cid))
     return { destroyed: false, text: 'keys that another run made, or that cannot be read, stay for the sweeper' };
-  return { destroyed: true, text: mine.length > 0 ? `keys of ${mine.length} epoch(s) destroyed` : 'gone already' };
+  const rounds = mine.length === 1 ? 'one round' : `${mine.length} rounds`;
+  return { destroyed: true, text: mine.length > 0 ? `keys of ${rounds} destroyed` : 'gone already' };
 }
 
 /** Everybody who has joined, stand-by holders last: one invitation of the epoch names them all. */

@@ -136,7 +136,7 @@ function sharesMissing(opened: readonly CheckedShare[], needed: number): Runbook
     about: UNFIT_SHARES,
     observed: `${fit}${whose}`,
     needed: `${needed}`,
-    next: 'Who is named gives his share again, or a further holder gives his.',
+    next: 'Those who are named give their shares again, or a further holder gives theirs.',
   });
 }
 
@@ -168,7 +168,7 @@ export function nextSet(
       cluster,
       observed: `${tried} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${tried < all ? `at most ${MAX_SETS} at a time, ` : ''}and all rejected; holders: ${holdersOf(shares).join(', ')}`,
       needed: `${threshold} shares of this cluster's key`,
-      next: 'At least one of these shares is wrong, and none is proven to be. A holder corrects his, or a further holder gives his: then subsets tell which. No set is tried twice.',
+      next: 'At least one of these shares is wrong, and none is proven to be. A holder corrects theirs, or a further holder gives theirs: then subsets tell which. No set is tried twice.',
     },
   );
 }

@@ -93,6 +93,8 @@ export type RunFact = { readonly at: number } & (
   | { readonly kind: 'outage-began'; readonly since: number; readonly why: string; readonly atLeast?: boolean }
   /** Clients were told to hold off, or let through again. */
   | { readonly kind: 'clients'; readonly held: boolean }
+  /** Holders, or those who give tokens, are waited for, or no more. Where people may decide meanwhile it is a parked step. */
+  | { readonly kind: 'asked'; readonly asked: boolean }
   /** A pause holds the run, or no more: not from when it was ordered, but from the step that it holds. */
   | { readonly kind: 'paused'; readonly paused: boolean }
   /** What was lost, where no comparison of both sides can tell. */

@@ -155,7 +155,7 @@ export function readEnvelopeText(text: string): { readonly document: string } | 
   } catch {
     throw new RunbookError('INVALID_INPUT', 'This is not an envelope; nothing was sent.', {
       needed: 'the one line that "runbook share --print" or the holder\'s page made',
-      next: 'Ask the holder for the whole line. Did he send a key share instead? Treat it as exposed: tell the operators now.',
+      next: 'Ask the holder for the whole line. Did they send a key share instead? Treat it as exposed: tell the operators now.',
     });
   }
 }

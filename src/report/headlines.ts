@@ -145,8 +145,9 @@ function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   const why = startedBecause === undefined ? '' : ` Counted from there: ${startedBecause}.`;
   if (totalMs === undefined || endedAt === undefined)
     return toned(`Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.${why}`, 'bad');
-  const by = endedBy === 'probe' ? 'the first success through the clients’ address' : 'the new primary serving a write';
-  const times = `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended by ${by}.`;
+  const by =
+    endedBy === 'probe' ? 'by the first success through the clients’ address' : 'when the new primary was ready';
+  const times = `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended ${by}.`;
   const least = atLeast ? 'at least ' : '';
   return toned(`Outage of ${least}${inWords(totalMs)}: ${split}. ${times}${why}`, peopleMs > 0 ? 'warning' : 'neutral');
 }

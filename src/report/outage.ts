@@ -62,7 +62,7 @@ function activityInterval(activity: ActivityRecord, until: number): Interval | u
   return { from, to: activity.closedAt ?? until };
 }
 
-/** When people were waited for: at gates and for decisions; and in pauses. */
+/** When people were waited for: at gates, for decisions and for key shares; and in pauses. */
 function waits(run: RunRecord, until: number) {
   const span = ({ at }: { readonly at: number }, end: { readonly at: number } | undefined): Interval => ({
     from: at,
@@ -75,7 +75,10 @@ function waits(run: RunRecord, until: number) {
   const held = factsOf(run, 'paused');
   const resumed = (since: number) => held.find(({ paused, at }) => !paused && at >= since);
   const pauses = held.filter(({ paused }) => paused).map((begun) => span(begun, resumed(begun.at)));
-  return { asked: [...atGates, ...parked], pauses };
+  const waits = factsOf(run, 'asked');
+  const answered = (since: number) => waits.find(({ asked, at }) => !asked && at >= since);
+  const ofHolders = waits.filter(({ asked }) => asked).map((begun) => span(begun, answered(begun.at)));
+  return { asked: [...atGates, ...parked, ...ofHolders], pauses };
 }
 
 const during = (spans: readonly Interval[], from: number, to: number) =>

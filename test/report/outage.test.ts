@@ -91,6 +91,17 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
     { peopleMs: 1_000, serviceMs: 4_000, machineMs: 0 },
   ],
   [
+    'counts the wait for key shares as people’s time',
+    [
+      [demotion, ready(4_200, 6_000)],
+      [
+        { kind: 'asked', asked: true, at: when(2_500) },
+        { kind: 'asked', asked: false, at: when(4_000) },
+      ],
+    ],
+    { totalMs: 5_000, serviceMs: 2_800, peopleMs: 1_500, machineMs: 700 },
+  ],
+  [
     'counts a pause only where nothing runs',
     [
       [demotion, ready(3_000, 6_000)],

@@ -333,7 +333,9 @@ export abstract class PeoplesTokens extends Collection {
     const { run } = this;
     const isOver = () => done() || this.keysLost !== undefined;
     if (run.inOutage || wanted.skipEffect !== undefined) return this.#waitOrDecide(isOver, wanted);
-    if (await run.waitFor(isOver, this.leftMs)) return false;
+    run.state.fact({ kind: 'asked', asked: true });
+    const came = await run.waitFor(isOver, this.leftMs).finally(() => run.state.fact({ kind: 'asked', asked: false }));
+    if (came) return false;
     // A failover is in the outage from its beginning: no clock ends it.
     if (!run.state.serviceIsOut) throw run.stop(new RunStopped('the clock', notInTime()));
     this.keysLost = 'EXPIRED';

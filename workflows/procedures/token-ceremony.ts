@@ -151,13 +151,14 @@ export class TokenCeremony extends PeoplesTokens {
     if (!this.#shares.askForMore(cluster)) return;
     const { held, needed } = this.#shares;
     const isEverybody = needed > this.required().holders.length;
-    const further = isEverybody ? 'everybody who is asked gave already' : 'or one more holder gives his';
+    const further = isEverybody ? '' : ', or one more holder gives theirs';
     const outage = state.serviceIsOut ? ' No cluster serves clients until then: call them now.' : '';
+    // First of all while holders are waited for, and nothing that is left to do once a token was made.
     state.finding({
-      severity: state.serviceIsOut ? 'critical' : 'warning',
+      severity: 'warning',
       code: 'shares-rejected',
       text: `The key shares in hand made no token on ${cluster}. ${message} Observed: ${observed}.`,
-      next: `One of ${held.join(', ')} corrects his share by the same command, ${further}: subsets are then tried until the bad one is proven.${outage}`,
+      next: `Until a token is made: one of ${held.join(', ')} gives the right share by the same command${further}; subsets are then tried until the bad one is proven.${outage}`,
     });
   }
 
@@ -271,7 +272,7 @@ function inMinutes(milliseconds: number): string {
   return milliseconds < 60_000 ? `${milliseconds / 1000} s` : `${Math.round(milliseconds / 60_000)} min`;
 }
 
-/** Whether the shares in hand do not do: a holder corrects his, or a further one gives. */
+/** Whether the shares in hand do not do: a holder corrects theirs, or a further one gives. */
 function areUnfit({ code, about }: FailureFacts): boolean {
   return code === 'SHARES_REJECTED' || (code === 'SHARES_MISSING' && about === UNFIT_SHARES);
 }
