@@ -144,7 +144,7 @@ export function samplerChecks(
         ? 'no samples: the loss of a failover could not be bounded'
         : `the newest is ${Math.round(age / 1_000)} s old`,
     needed: `a sample at most ${Math.round(readiness.sampleAgeMs / 1_000)} s old`,
-    next: 'Create its Schedule, on the worker host: schedules.sh, which "runbook init" wrote; or see docs/runbooks/wal-sampler.md.',
+    next: 'Create its Schedule, on the worker host: schedules.sh, beside the inventory; or see docs/runbooks/wal-sampler.md.',
     otherwise: 'warn',
   });
   // What earlier runs left: told only where there are some.

@@ -34,6 +34,8 @@ function tokensHad(run: RunRecord): readonly Had[] {
   const note = (one: Had) => had.set(`${one.kind} ${one.cluster}`, one);
   const inHand = (cluster: string, how: string, kind: TokenKind = 'operation-token') =>
     note({ cluster, kind, how, state: 'unproven', text: `${how}; the run did not delete it` });
+  // Made to be kept: the run says itself until when.
+  const isKept = run.runbook === 'operationTokenCeremony' && run.ending?.outcome === 'completed';
   for (const activity of run.activities) {
     const { type, state, input, result } = activity;
     const cluster = textOf(input['cluster']) ?? 'unknown';
@@ -50,6 +52,8 @@ function tokensHad(run: RunRecord): readonly Had[] {
       for (const [key, each] of had) if (each.cluster === cluster && each.inDoubt) had.delete(key);
     if (GENERATION.includes(type)) {
       if (result['sealed'] !== undefined) inHand(cluster, 'generated');
+      if (result['sealed'] !== undefined && isKept)
+        note({ cluster, kind: wanted, state: 'kept', text: 'in the record, for the next drSwitchover or drFailover' });
       if (result['encrypted'] !== undefined) inHand(cluster, 'generated', wanted);
     }
     if (type === 'takeKeptToken') inHand(cluster, 'taken from the record');

@@ -127,9 +127,9 @@ function findings({ findings: found, endedAt, workflowId }: Report): Section[] {
 }
 
 /** Beside a token that is kept there is never nothing: the next run deletes it, and people must know that it is there. */
-function leftToDo({ leftToDo: items, outcome, tokens: all, deployment }: Report): Section[] {
+function leftToDo({ leftToDo: items, outcome, tokens: all, deployment, runbook }: Report): Section[] {
   const kept = all
-    .filter((token) => token.state === 'kept')
+    .filter((token) => token.state === 'kept' && runbook !== 'operationTokenCeremony')
     .map(
       ({ cluster }) =>
         `Later, by the next run on ${deployment ?? 'this deployment'}: delete the operation token of ${cluster}, which is kept, sealed, until ${cluster} is a DR secondary again.`,

@@ -220,6 +220,17 @@ describe('a switchover by the command line alone', () => {
     expect(JSON.stringify(metadata)).toContain(`**FAILED**`);
   });
 
+  it('whoever gives an input as a whole is named as who asks for it, unless it names somebody itself', async () => {
+    const asked = async (more: object, person: object) => {
+      const input = JSON.stringify({ deployment: scenario.name, to: 'west', reason: 'test', ...more });
+      const { out } = await cli(['plan', 'drSwitchover', '--input', input, '--json'], { env: { ...env, ...person } });
+      return (JSON.parse(out) as { requestedBy?: { name: string } }).requestedBy?.name;
+    };
+    const grace = { RUNBOOKS_PERSON: 'grace' };
+    const names = [await asked({}, grace), await asked({ requestedBy: 'henry' }, grace), await asked({}, {})];
+    expect(names).toEqual(['grace', 'henry', undefined]);
+  });
+
   it('start, share, approve and watch lead to the end; status names each missing person with the command', async () => {
     const { workflowId } = scenario;
     const input = `drSwitchover --deployment ${scenario.name} --to west --requested-by olga --reason`;

@@ -2,6 +2,7 @@
 import { CHANGING, expectServiceOn, refuse, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, bringBack, expectServesAlone, startFailover } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
+import { renderMarkdown } from '../../src/report/render';
 import { provide } from '../support/provided';
 import { decrypted, newRecipient } from '../support/recipient';
 import { Scenario } from '../support/scenario';
@@ -24,7 +25,11 @@ describe('a token that the record keeps', () => {
     await made.shares();
     const left = await made.report();
     expect(left).toMatchObject({ outcome: 'completed', findings: [], gates: [] });
-    expect(left.leftToDo.join()).toContain('The record keeps it for the next drSwitchover or drFailover, for 2h');
+    expect(left.leftToDo).toEqual([
+      expect.stringContaining('The record keeps it for the next drSwitchover or drFailover, for 2h'),
+    ]);
+    expect(left.tokens).toMatchObject([{ cluster: 'west', state: 'kept' }]);
+    expect(renderMarkdown(left)).not.toContain('Later, by the next run');
     scenario.service.calls.length = 0;
     const run = await scenario.start({ go: 'auto' });
     const planText = await run.planText();

@@ -126,7 +126,7 @@ async function forPerson(run: Run, recipientPgpKey: string, wanted: ForPerson): 
   const handedOn = (encryptedToken: string) => ({
     result: { cluster, recipientKey: fingerprint, encryptedToken },
     leftToDo: [
-      `Give the encrypted token (encryptedToken in the result of ${wanted.input.deployment}/${cluster}) to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
+      `Give the encrypted token, result.encryptedToken of \`runbook report ceremony:${cluster} --format json\`, to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
       ...wanted.leftToDo,
     ],
   });

@@ -115,7 +115,7 @@ function temporalPoints(context: CliContext, options: ServerOptions): Promise<Po
     if (described === false) return [answers, point('namespace', 'fail', `"${namespace}" cannot be read`, RIGHTS)];
     const seconds = Number(described.config?.workflowExecutionRetentionTtl?.seconds ?? 0);
     const days = Math.round(seconds / 86_400);
-    const kept = `"${namespace}", histories are kept for ${days} days`;
+    const kept = `"${namespace}", histories are kept for ${days === 1 ? 'one day' : `${days} days`}`;
     const short = point('namespace', 'warn', `${kept}: reports are made from them`, mend('update'));
     const ofNamespace = days >= RETENTION_DAYS ? point('namespace', 'ok', kept) : short;
     return [answers, ofNamespace, await pollers(context, session)];

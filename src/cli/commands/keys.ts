@@ -234,7 +234,7 @@ function joinCommand({ context }: CommandHost): Command {
         `Your key: ${file}`,
         'Send this line to the operators. Nothing in it is secret:',
         `  ${send}`,
-        'They read its fingerprint to you. It is:',
+        'When they call you, compare its fingerprint by voice:',
         `  ${fingerprint}`,
         'Put this into the profile of your shell. Commands that a run shows then work as they stand:',
         ...variables.map((each) => `  ${each}`),

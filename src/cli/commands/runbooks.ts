@@ -114,7 +114,7 @@ export function runbookName(name: string): RunbookName {
 
 /**
  * Puts the one input object together: `--input` (JSON, a file, or `-` for standard input) and single fields, which
- * win. Checked with the runbook's own schema, so that a mistake is named before a run exists.
+ * win; `usual` counts where neither says anything. Checked with the runbook's own schema, so that a mistake is named before a run exists.
  *
  * @throws RunbookError `INVALID_INPUT`, naming each wrong field.
  */
@@ -123,9 +123,10 @@ export async function buildInput(
   runbook: RunbookName,
   fields: Readonly<Record<string, unknown>>,
   whole?: string,
+  usual: object = {},
 ) {
   const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-  const object = { ...(whole === undefined ? {} : await readObject(context, whole)), ...given };
+  const object = { ...usual, ...(whole === undefined ? {} : await readObject(context, whole)), ...given };
   refusePlainShare(object);
   const parsed = RUNBOOK_INPUTS[runbook].safeParse(object);
   if (!parsed.success) {

@@ -45,7 +45,6 @@ interface StartOptions
   extends StatementOptions, Readonly<Partial<Record<Exclude<keyof typeof FIELD_OPTIONS, 'reason'>, unknown>>> {
   readonly input?: string;
   readonly set: readonly string[];
-  readonly requestedBy?: string;
 }
 
 /** `runbook start`: starts a run under the Workflow ID that is the deployment's lock. */
@@ -64,7 +63,13 @@ function startCommand(host: CommandHost): Command {
     );
   return withInputOptions(withSigningOptions(command)).action(async (name: string, options: StartOptions) => {
     const runbook = runbookName(name);
-    const input = await buildInput(context, runbook, fieldsOf(context, runbook, options), options.input);
+    const input = await buildInput(
+      context,
+      runbook,
+      fieldsOf(options),
+      options.input,
+      whoAsks(context, runbook, options),
+    );
     await withSession(context, options, async (session) => {
       const holder = await runToTakeOver(host, session, runbook, input);
       if (holder !== undefined) {
@@ -95,8 +100,8 @@ function planCommand(host: CommandHost): Command {
   ]).argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them');
   return withInputOptions(command).action(async (name: string, options: StartOptions) => {
     const runbook = runbookName(name);
-    const fields = { ...fieldsOf(context, runbook, options), dryRun: true };
-    const input = await buildInput(context, runbook, fields, options.input);
+    const fields = { ...fieldsOf(options), dryRun: true };
+    const input = await buildInput(context, runbook, fields, options.input, whoAsks(context, runbook, options));
     await withSession(context, options, async (session) => {
       const workflowId = startWorkflowId(runbook, input);
       await startRun(host, session, runbook, workflowId, input);
@@ -122,18 +127,21 @@ function withInputOptions(command: Command): Command {
   return withServerOptions(command);
 }
 
-function fieldsOf({ env }: CliContext, runbook: RunbookName, options: StartOptions): Record<string, unknown> {
-  const { input, set, requestedBy } = options;
+function fieldsOf(options: StartOptions): Record<string, unknown> {
   const given: object = Object.fromEntries(
     Object.keys(FIELD_OPTIONS).map((name) => [name, Reflect.get(options, name) as unknown]),
   );
-  // An input given as a whole says itself who asks, or says nothing; some runbooks have no such field.
-  const asks = input === undefined && inputFields(runbook).some(({ name }) => name === 'requestedBy');
-  return {
-    ...given,
-    requestedBy: requestedBy ?? (asks ? env['RUNBOOKS_PERSON'] || userInfo().username : undefined),
-    ...Object.fromEntries(set.map(setField)),
-  };
+  return { ...given, ...Object.fromEntries(options.set.map(setField)) };
+}
+
+/**
+ * Who asks, where nothing else says it: they approve nothing of the run. An input given as a whole, as by a program, is
+ * nobody's unless a person is named.
+ */
+function whoAsks({ env }: CliContext, runbook: RunbookName, { input }: StartOptions): { requestedBy?: string } {
+  const name = env['RUNBOOKS_PERSON'] || (input === undefined ? userInfo().username : '');
+  const asks = name !== '' && inputFields(runbook).some((field) => field.name === 'requestedBy');
+  return asks ? { requestedBy: name } : {};
 }
 
 /** `--set field=value`: JSON where it is JSON, else text. */
