@@ -1,0 +1,96 @@
+import { SeededRandom } from '../../src/simulator/random';
+
+/** What happens to a site at one call of one of its clusters. */
+export interface Mishap {
+  readonly what: (typeof EVENTS)[number] | (typeof ANSWERS)[number];
+  readonly to: string;
+  readonly at: Moment;
+  /** By itself, ms; undefined: once people see to it. */
+  readonly mendedAfterMs: number | undefined;
+}
+
+/** The nth call of an endpoint of a cluster; once there was a call `after`, the nth one of any. */
+export interface Moment {
+  readonly cluster: string;
+  readonly endpoint: string;
+  readonly after?: string;
+  readonly nth: number;
+  readonly when: 'before' | 'after';
+}
+
+/** What people order without being asked; `terminate` is an administrator of Temporal. */
+export type Order = (typeof ORDERS)[number];
+
+/** One change of the primary, and what goes wrong meanwhile. */
+export interface Night {
+  readonly seed: number;
+  readonly runbook: 'drSwitchover' | 'drFailover' | 'performancePromotion';
+  readonly kind: 'dr' | 'performance';
+  readonly input: Readonly<Record<string, unknown>>;
+  /** The first one is the primary, the second one takes its place. */
+  readonly clusters: readonly [string, string, ...string[]];
+  readonly nodes: number;
+  readonly version: string;
+  readonly batchToken: boolean;
+  readonly quiesce: 'quota' | 'attested';
+  readonly readings: Readonly<Record<string, number | boolean>>;
+  readonly mishaps: readonly Mishap[];
+  readonly orders: readonly { readonly order: Order; readonly at: Moment }[];
+  /** Parked steps until people mend the site; they decide at random all the time. */
+  readonly patience: number;
+}
+
+const EVENTS = ['node dies', 'cluster dies', 'cluster sealed', 'leader', 'cut off', 'stream held'] as const;
+const ANSWERS = ['lose-answer', 'reset', 403, 429, 500, 503] as const;
+const ORDERS = ['abort', 'cancel', 'pause', 'takeOver', 'terminate'] as const;
+const SECONDARY = ['generate-public-key', 'update-primary'].map((name) => `secondary/${name}`);
+const TOKEN = ['generate-operation-token/attempt', 'generate-operation-token/update', 'operation-token/delete'];
+
+/** The night of one seed: the same each time, as far as clocks let it. */
+export function nightOf(seed: number): Night {
+  const random = new SeededRandom(seed).derive('night');
+  const chance = (of: number) => random.chance(of);
+  const pick = <const T extends readonly [unknown, ...unknown[]]>(...list: T) => random.pick<T[number]>(list);
+  const runbook = pick('drSwitchover', 'drSwitchover', 'drFailover', 'performancePromotion');
+  const kind = runbook === 'performancePromotion' ? 'performance' : 'dr';
+  const clusters: Night['clusters'] = chance(0.35) ? ['east', 'west', 'north'] : ['east', 'west'];
+  const base = `POST /v1/sys/replication/${kind}`;
+  const ofTokens = kind === 'dr' ? TOKEN.map((name) => `${base}/secondary/${name}`) : [];
+  const endpoints = [
+    ...[`${base}/primary/secondary-token`, ...SECONDARY.map((name) => `${base}/${name}`), ...ofTokens],
+    ...['POST /v1/kv/data/runbooks-marker', 'POST /v1/kv/data/runbooks-marker-after'],
+  ] as const;
+  const moment = (): Moment => {
+    const when = pick('before', 'after');
+    if (chance(0.4)) {
+      const [cluster, endpoint] = pick(['east', 'primary/demote'], ['west', 'secondary/promote']);
+      return { cluster, endpoint: `${base}/${endpoint}`, nth: pick(1, 1, 2), when };
+    }
+    const cluster = pick(...clusters);
+    if (chance(0.3)) return { cluster, endpoint: pick(...endpoints), nth: pick(1, 1, 2), when };
+    const after = `${base}/${pick('primary/demote', 'secondary/promote')}`;
+    return { cluster, endpoint: '', after, nth: 1 + random.below(14), when };
+  };
+  const mishap = (): Mishap => ({
+    ...{ what: chance(0.4) ? pick(...ANSWERS) : pick(...EVENTS), to: pick(...clusters), at: moment() },
+    mendedAfterMs: chance(0.6) ? pick(200, 1_000, 2_500, 5_000) : undefined,
+  });
+  const switchover = { to: 'west', go: pick('auto', 'required'), onStuck: pick('promote-back', 'park') };
+  const acceptLoss = pick('none', 'bounded');
+  const inputs = {
+    drSwitchover: { ...switchover, acceptLoss },
+    drFailover: chance(0.5) ? { to: 'west' } : {},
+    performancePromotion: { to: 'west', acceptLoss },
+  };
+  return {
+    ...{ seed, runbook, kind, input: inputs[runbook], clusters },
+    nodes: pick(1, 3),
+    version: pick('1.16.20+ent', '1.21.4+ent', '2.0.4+ent'),
+    batchToken: chance(0.3),
+    quiesce: pick('quota', 'attested'),
+    readings: { leaderChangeChance: pick(0, 0.3, 0.8), promoteRefusedBehindDeadSource: chance(0.5) },
+    mishaps: Array.from({ length: 1 + random.below(5) }, mishap),
+    orders: chance(0.5) ? [{ order: pick(...ORDERS), at: moment() }] : [],
+    patience: pick(0, 1, 2, 4),
+  };
+}

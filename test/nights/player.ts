@@ -1,0 +1,246 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Report } from '../../src/contracts/report';
+import type { RunStatus, Waiting } from '../../src/contracts/run-status';
+import type { SimulatedCluster } from '../../src/simulator';
+import { SeededRandom } from '../../src/simulator/random';
+import { callNode } from '../support/by-hand';
+import { takeOverBy } from '../support/failover';
+import { at } from '../support/faults';
+import { decisionOf } from '../support/people';
+import { reportOf } from '../support/reports';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
+import type { Mishap, Moment, Night, Order } from './night';
+
+/** Without anything new, ms: longer than a run waits for anything but people, on a slow machine too. */
+const STILL_MS = 150_000;
+const POLL_MS = 250;
+/** They run out in many nights, and what is told of that must be true. */
+const LIMITS = {
+  demote: '4s',
+  promote: '4s',
+  catchUp: '4s',
+  serviceReady: '4s',
+  streaming: '6s',
+  merkleEvidence: '1s',
+};
+/** Once the site is well people try one choice after the other that goes on: who parks more often than that is trapped. */
+const MOST_PARKINGS = 12;
+
+/** The site of one night: the run, whatever goes wrong, and the people. */
+export class Player {
+  /** For whoever reads why a night failed. */
+  readonly log: string[] = [];
+  /** Every change of a role of the kind that the night is about. */
+  readonly roles: { readonly at: number; readonly cluster: string; readonly mode: string }[] = [];
+  /** What clients wrote and were told to be kept, by its path. */
+  readonly kept = new Map<string, string>();
+  readonly #random: SeededRandom;
+  readonly #began = Date.now();
+  readonly #mends = new Set<() => unknown>();
+  readonly #timers: NodeJS.Timeout[] = [];
+  #parkings = 0;
+  #run: TestRun | undefined;
+
+  private constructor(
+    readonly night: Night,
+    readonly scenario: Scenario,
+  ) {
+    this.#random = new SeededRandom(night.seed).derive('people');
+    for (const cluster of scenario.service.clusters.values()) this.#watchRoles(cluster);
+    this.#timers.push(setInterval(() => void this.#clientWrites(), 150));
+    for (const mishap of night.mishaps) this.#at(mishap.at, () => this.#happens(mishap));
+    // It may have ended before.
+    for (const { order, at: moment } of night.orders)
+      this.#at(moment, () => void this.#give(order).catch((error: unknown) => this.note(String(error))));
+  }
+
+  static async open(night: Night): Promise<Player> {
+    const { clusters, nodes, version, quiesce, readings, batchToken, kind } = night;
+    const [primary, ...secondaries] = clusters;
+    const performance = { primary, secondaries: secondaries.map((name) => ({ name })) };
+    const scenario = await Scenario.start({
+      topology: {
+        ...{ clusters: clusters.map((name) => ({ name, nodes, version })), readings },
+        ...(kind === 'dr' ? { dr: [{ primary, secondaries }] } : { performance, dr: [] }),
+      },
+      ...(kind === 'performance' && { drSets: Object.fromEntries(clusters.map((name) => [name, [name]])) }),
+      ...{ batchToken, limits: { ...LIMITS, primaryGone: '1s', walStill: '250ms', walStillEntries: 0 } },
+      deployment: { quiesce },
+    });
+    // Otherwise a ceremony would need a batch token too.
+    for (const each of scenario.service.clusters.values()) each.unauthenticatedAccess = ['generate-operation-token'];
+    if (batchToken) scenario.makeBatchToken();
+    return new Player(night, scenario);
+  }
+
+  async close(): Promise<void> {
+    this.#timers.forEach((timer) => clearTimeout(timer));
+    this.#mends.clear();
+    this.scenario.service.faults.clear();
+    await this.scenario.stop();
+  }
+
+  /** Approvers see to it that no client writes from then on. */
+  #attested = false;
+
+  async #clientWrites(): Promise<void> {
+    if (this.#attested) return;
+    const path = `kv/data/by-a-client-${randomUUID()}`;
+    for (const { name, rootToken: token, apiAddress } of this.primaries) {
+      const body = { data: { on: name } };
+      const answer = await callNode(apiAddress, 'POST', path, { token, body }).catch(() => undefined);
+      if (answer && answer.status < 300) this.kept.set(path.replace('/data', ''), name);
+    }
+  }
+
+  /** Clusters in the role that the night is about, whether they are up or not. */
+  get primaries(): SimulatedCluster[] {
+    const { clusters } = this.scenario.service;
+    return [...clusters.values()].filter((each) => each.effectiveRole(this.night.kind).mode === 'primary');
+  }
+
+  note(text: string): void {
+    this.log.push(`${((Date.now() - this.#began) / 1_000).toFixed(2)} ${text}`);
+  }
+
+  #watchRoles(cluster: SimulatedCluster): void {
+    const setRole = cluster.setRole.bind(cluster);
+    cluster.setRole = (kind, role, now) => {
+      const changes = kind === this.night.kind && cluster.role(kind).mode !== role.mode;
+      setRole(kind, role, now);
+      if (!changes) return;
+      this.roles.push({ at: Date.now(), cluster: cluster.name, mode: role.mode });
+      this.note(`${cluster.name} is ${role.mode}`);
+    };
+  }
+
+  #at({ cluster, endpoint, after, nth, when }: Moment, action: () => void): void {
+    if (!after) return void at(this.scenario, when, cluster, endpoint, action, nth);
+    const { faults } = this.scenario.service;
+    const any = { cluster, endpoint: /./, when, skip: nth - 1, action };
+    faults.add({ endpoint: after, when: 'after', action: () => void faults.add(any) });
+  }
+
+  #happens({ what, to, at, mendedAfterMs }: Mishap): void {
+    const { service } = this.scenario;
+    const cluster = service.cluster(to);
+    this.note(`${what}: ${to}`);
+    const until = (mend: () => unknown) => {
+      this.#mends.add(mend);
+      if (mendedAfterMs !== undefined) this.#timers.push(setTimeout(() => void mend(), mendedAfterMs));
+    };
+    switch (what) {
+      case 'node dies':
+      case 'cluster dies':
+        until(() => cluster.restart());
+        return void cluster.kill(what === 'node dies' ? cluster.nodes.slice(0, 1) : cluster.nodes);
+      case 'cluster sealed':
+        until(() => cluster.nodes.forEach(({ index }) => cluster.unsealNode(index)));
+        return cluster.nodes.forEach(({ index }) => cluster.sealNode(index));
+      case 'leader':
+        return cluster.leaderChange();
+      case 'cut off':
+        until(() => service.heal());
+        return this.night.clusters.filter((each) => each !== to).forEach((each) => service.partition(to, each));
+      case 'stream held':
+        until(() => cluster.holdStream(this.night.kind, false));
+        return cluster.holdStream(this.night.kind, true);
+      case 'lose-answer':
+      case 'reset':
+        return void service.faults.add({ cluster: to, endpoint: at.endpoint || /./, action: what, times: 2 });
+      default: {
+        const fault = service.faults.add({ cluster: to, endpoint: /./, action: { status: what }, times: 40 });
+        until(() => fault.remove());
+      }
+    }
+  }
+
+  /** People see to the site: whatever went wrong is over. */
+  async #mend(): Promise<void> {
+    this.note('people mend the site');
+    this.scenario.service.faults.clear();
+    for (const mend of this.#mends) await mend();
+  }
+
+  async #give(order: Order): Promise<void> {
+    const { scenario } = this;
+    const run = this.#run;
+    if (!run) return;
+    this.note(order);
+    if (order === 'cancel') await run.handle.cancel();
+    else if (order === 'terminate') await run.handle.terminate('by an administrator');
+    else if (order !== 'takeOver') await run.control(order, { reason: 'an order of the night' });
+    else {
+      const input = { deployment: scenario.name, reason: 'an order of the night', requestedBy: 'olga' };
+      await run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run) });
+    }
+  }
+
+  /** Plays the run to its end. */
+  async play(): Promise<{ readonly run: TestRun; readonly report: Report }> {
+    const { runbook, input, clusters } = this.night;
+    if (runbook === 'drFailover') await this.scenario.service.cluster(clusters[0]).kill();
+    const run = await this.scenario.run(runbook, input);
+    this.#run = run;
+    let ended = false;
+    const end = run.handle.result().then(
+      () => (ended = true),
+      () => (ended = true),
+    );
+    let [seen, deadline] = ['', Date.now() + STILL_MS];
+    const answered = new Map<string, number>();
+    while (!ended) {
+      await Promise.race([end, delay(POLL_MS)]);
+      const status = await run.status().catch(() => undefined);
+      const shown = JSON.stringify([status?.phase, status?.steps, status?.waiting, status?.receipts.length]);
+      if (shown !== seen) deadline = Date.now() + STILL_MS;
+      else if (Date.now() > deadline) throw new Error(`nothing happens any more: ${shown}`);
+      seen = shown;
+      if (this.#parkings > this.night.patience + MOST_PARKINGS)
+        throw new Error(`the site is well, and it parks: ${shown}`);
+      for (const waiting of status?.outcome === undefined ? (status?.waiting ?? []) : []) {
+        const key = JSON.stringify([waiting.for, 'parkingNo' in waiting ? waiting.parkingNo : waiting]);
+        // What did not arrive in time is sent again.
+        if (Date.now() - (answered.get(key) ?? 0) < 10_000) continue;
+        answered.set(key, Date.now());
+        // It may have ended meanwhile.
+        if (status) await this.#answer(run, status, waiting).catch((error: unknown) => this.note(String(error)));
+      }
+    }
+    // What was under way when a run was terminated still ends.
+    for (let calls = -1; calls !== this.#calls; await delay(1_000)) calls = this.#calls;
+    return { run, report: await reportOf(run) };
+  }
+
+  get #calls(): number {
+    return this.scenario.service.calls.filter(({ path }) => path.startsWith('/v1/sys/replication')).length;
+  }
+
+  async #answer(run: TestRun, { workflowId: wid, runId: rid }: RunStatus, waiting: Waiting): Promise<void> {
+    if (waiting.for === 'shares') for (const name of waiting.missingHolders.slice(0, 3)) await run.share(name);
+    else if (waiting.for === 'resume') await run.control('resume');
+    else if (waiting.for === 'approval') {
+      this.#attested ||= this.night.quiesce === 'attested';
+      await run.approve(waiting.gate, waiting.approved.length > 0 || waiting.gate === 'go' ? 'henry' : 'grace');
+    } else if (waiting.for === 'decision') {
+      this.#parkings += 1;
+      if (this.#parkings === this.night.patience + 1) await this.#mend();
+      const { step, parkingNo, code } = waiting;
+      const choices = waiting.choices.map(({ action }) => action);
+      const tried = this.#parkings - this.night.patience - 1;
+      // Only an outage has no other end than to leave it: nobody may be driven to that.
+      const givenUp = tried < MOST_PARKINGS / 2 ? ['leave', 'abort', 'skip'] : ['leave'];
+      const ways = tried < 0 ? choices : choices.filter((each) => !givenUp.includes(each));
+      const turn = tried < 0 ? Math.floor(this.#random.fraction() * ways.length) : tried % ways.length;
+      const action = ways[turn] ?? 'retry';
+      this.note(`${step}: ${code}: ${action} of ${choices.join()}`);
+      const decision = { ns: temporalServer().namespace, wid, rid, step, parkingNo, action };
+      // Some choices count only when two people make them.
+      for (const name of ['grace', 'henry'])
+        await run.handle.signal('decide', await decisionOf(this.scenario.person(name), decision));
+    }
+  }
+}
