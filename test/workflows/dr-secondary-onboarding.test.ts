@@ -124,6 +124,7 @@ describe('a new DR secondary', () => {
       expect(statuses(scenario, 'west', ENABLE)).toEqual([200]);
       expect(report.findings.map(({ code }) => code)).toEqual(['cluster-id-changed', 'secondary-credentials-gone']);
       expect(report.leftToDo[0]).toContain('The credential of west');
+      expect(report.leftToDo.join('\n')).toMatch(/pins the clusterId of west .*, write [0-9a-f-]{36} there/);
       await expectFewEvents(NAME, run);
     });
 

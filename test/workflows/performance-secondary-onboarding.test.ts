@@ -120,6 +120,7 @@ describe('a new performance secondary', () => {
       expect(report.leftToDo).toEqual([
         expect.stringContaining('audit/local-file {"type":"file","local":true'),
         expect.stringContaining('sys/mounts/<path> {"type":"kv","local":true}'),
+        expect.stringContaining('the inventory pins the clusterId of'),
       ]);
       await expectFewEvents(NAME, run);
     });

@@ -173,15 +173,18 @@ async function proveReplication(run: Run, deployment: string, route: SecondaryOn
   await compareRoots(run, { deployment, kind, primary, secondary }, filter);
 }
 
-/** A wiped cluster may have another ID than before. */
+/** A wiped cluster may have another ID than before: an inventory that pins the former one stops every later run of it. */
 function noteNewId(run: Run, { secondary, id }: SecondaryOnboardingRoute, now: string | undefined): void {
   if (now === undefined || now === id) return;
   run.state.finding({
     severity: 'warning',
     code: 'cluster-id-changed',
     text: `${secondary} has another cluster ID since it was wiped: ${now}, before ${id}. Its primary knows it by the former.`,
-    next: `Where the inventory pins the clusterId of ${secondary}, write ${now} there. To revoke it, or to change its paths filter, use the id ${id}.`,
+    next: `To revoke it, or to change its paths filter, use the id ${id}.`,
   });
+  run.state.left.add(
+    `Where the inventory pins the clusterId of ${secondary} (init pins it), write ${now} there: until then a run that needs ${secondary} parks with STATE_DIVERGED.`,
+  );
 }
 
 /** @returns whether the secondary took the workers' credential */
