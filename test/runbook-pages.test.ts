@@ -66,7 +66,7 @@ describe.each(RUNBOOK_NAMES)('the page of %s', (name) => {
 });
 
 it('docs/benchmarks.md has the event limits that the tests guard, of every runbook', () => {
-  const rows = [...page('docs/benchmarks.md').text.matchAll(/^\| `(\w+)` \| .* \| (\d+) \|$/gm)];
+  const rows = [...page('docs/benchmarks.md').text.matchAll(/^\| `(\w+)` \| (\d+) \|$/gm)];
   expect(Object.fromEntries(rows.map(([, name, limit]) => [name, Number(limit)]))).toEqual(EVENT_LIMITS);
   expect(Object.keys(EVENT_LIMITS).sort()).toEqual([...RUNBOOK_NAMES].sort());
 });
