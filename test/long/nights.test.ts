@@ -2,7 +2,7 @@
  * Seeded nights: a change of the primary, in which things go wrong and people decide at random, played by a real run on the
  * Temporal server against the simulated service, whose own state says whether the report is true.
  *
- *   RUNBOOKS_NIGHTS_FROM=17 RUNBOOKS_NIGHTS=1 npm run test:long -- nights
+ *   RUNBOOKS_NIGHTS_FROM=17 RUNBOOKS_NIGHTS=1 npx jest test/long/nights
  */
 import { renderMarkdown } from '../../src/report/render';
 import { nightOf } from '../nights/night';
