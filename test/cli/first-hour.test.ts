@@ -127,6 +127,15 @@ it('init asks for what was not given, shows what it found, and writes nothing wi
   expect(missing).toMatchObject(refusal('--deployment is missing'));
   const unreachable = [...words, '--yes', '--deployment', 'a', '--people', 'ada', '--cluster', 'x=http://127.0.0.1:1'];
   expect(await cli(unreachable)).toMatchObject({ ...refusal('Does this machine reach'), code: 1 });
+  const alone = service.cluster('east').addresses.map((address, index) => {
+    const of = ['--directory', join(folder, `alone-${index}`), '--cluster', `east=${address}`];
+    return cli(['init', '--yes', '--deployment', 'a', '--people', 'ada', ...of]);
+  });
+  const told = (await Promise.all(alone)).filter(({ err }) =>
+    err.includes('Name every node of east, and no load balancer'),
+  );
+  // All but the leader.
+  expect(told).toHaveLength(2);
 });
 
 it('init replaces no policy and no AppRole unseen, and goes on where it was interrupted', async () => {

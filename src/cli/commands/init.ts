@@ -5,6 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { programFile, projectRoot } from '../../dev-server/locations';
 import { errnoOf, isRunbookError, RunbookError } from '../../errors';
+import type { ErrorCode } from '../../errors';
 import { findDeployment, parseInventory, readSigningKey } from '../../inventory';
 import { newSealKey, newSigningKey, spokenFingerprint } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
@@ -197,12 +198,14 @@ async function readCluster(cluster: NamedCluster, caFile: string | undefined) {
     return await readOne(client, cluster);
   } catch (error) {
     if (!isRunbookError(error) || error.code === 'INVALID_INPUT') throw error;
-    throw error.with({
-      next:
-        error.code === 'TLS_FAILED'
-          ? 'Name the PEM file of the CA that signed their certificates: --ca-file. It is never taken from the wire.'
-          : `Does this machine reach ${cluster.addresses.join(', ')}? A cluster that is down cannot be set up.`,
-    });
+    const { name, addresses } = cluster;
+    const next: Partial<Record<ErrorCode, string>> = {
+      TLS_FAILED:
+        'Name the PEM file of the CA that signed their certificates: --ca-file. It is never taken from the wire.',
+      REDIRECT_REFUSED: `Name every node of ${name}, and no load balancer: --cluster ${name}=ADDRESS,ADDRESS`,
+    };
+    const reach = `Does this machine reach ${addresses.join(', ')}? A cluster that is down cannot be set up.`;
+    throw error.with({ next: next[error.code] ?? reach });
   } finally {
     await client.close();
   }
