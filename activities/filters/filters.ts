@@ -6,7 +6,7 @@ import type {
   OnCluster,
   PathsFilterFacts,
 } from '../../src/contracts/activities';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import type { DynamicFilter } from '../../src/vault';
 import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
 import { betweenClusters, currentExecution, onCluster } from '../execution';
@@ -53,6 +53,10 @@ export async function writePathsFilter(input: FilterChange & { readonly filter: 
       const options = { token, signal, timeoutMs: CHANGE_TIMEOUT_MS };
       return () => (filter === 'none' ? filters.delete(id, options) : filters.write({ id, ...filter }, options));
     },
+  }).catch((error: unknown) => {
+    if (!isRunbookError(error, 'BAD_REQUEST')) throw error;
+    const next = `Each path must be a mount or a namespace of ${cluster}: make what is missing and retry; or abort, and start again with other paths.`;
+    throw error.with({ next });
   });
   return resultOf(changed, changed.calls > 0 ? `${wanted}; before: ${describeFilter(before)}` : wanted);
 }

@@ -76,17 +76,18 @@ describe('paths filters become what is wanted', () => {
 
   it('parked, retry: the service refuses a filter; it also tells what it was; lost answer: POST paths-filter', async (scenario) => {
     const endpoint = `POST ${pathOf(scenario, 'europe')}`;
-    refuse(scenario, 'east', endpoint, 403, 1);
+    refuse(scenario, 'east', endpoint, 400, 1);
     const filters = { europe: deny('us-customers/', 'secret/'), asia: deny('kv/') };
     const run = await reconcile(scenario, { filters }, 'approve filter');
-    await run.parks();
+    const { next } = await run.waitsFor('decision');
+    expect(next).toContain('Each path must be a mount or a namespace of east');
     const expectLost = loseAnswers(scenario, { east: [endpoint] });
     await run.do('retry');
     const report = await run.report();
     expectLost();
     expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], gates: [{ gate: 'filter' }] });
-    expect(report.parkings).toMatchObject([{ code: 'PERMISSION_DENIED', decision: { action: 'retry' } }]);
-    expect(statuses(scenario, 'east', endpoint)).toEqual([403, 0]);
+    expect(report.parkings).toMatchObject([{ code: 'BAD_REQUEST', decision: { action: 'retry' } }]);
+    expect(statuses(scenario, 'east', endpoint)).toEqual([400, 0]);
     expect(filterOf(scenario, 'europe')).toEqual(deny('secret/', 'us-customers/'));
     expect(filterOf(scenario, 'asia')).toEqual(deny('kv/'));
   });
