@@ -21,10 +21,8 @@ const MAX_UPDATE = 16 * 1024;
 const DESCRIPTIONS: Record<SignalName, string> = {
   share:
     "A key holder gives the envelope that `runbook share --print`, or the holder's page, made. Never a key share in plain text.",
-  approve:
-    'An approver approves or rejects a gate: what `runbook approve --print` printed.',
-  decide:
-    'An operator decides what happens with a parked step: what `runbook decide --print` printed.',
+  approve: 'An approver approves or rejects a gate: what `runbook approve --print` printed.',
+  decide: 'An operator decides what happens with a parked step: what `runbook decide --print` printed.',
   pause: 'Hold the run before its next step: what `runbook pause --print` printed.',
   resume: 'Let a paused run go on: what `runbook resume --print` printed.',
   takeOver: 'A failover takes this run over: what `runbook start drFailover --take-over --print` printed.',
