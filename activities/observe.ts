@@ -109,8 +109,7 @@ export async function observeSeal({ client }: ClusterAccess, signal: AbortSignal
     .catch(orElse(signal, () => undefined));
   if (seal === undefined) return undefined;
   const { type, recoverySeal = false, threshold, shares } = seal;
-  // A node that is not initialised tells 0.
-  return { type, recovery: recoverySeal, threshold: threshold || undefined, shares };
+  return { type, recovery: recoverySeal, threshold, shares };
 }
 
 /** The single slot of generation attempts, as it is now. */

@@ -3,15 +3,17 @@ import { readFile } from 'node:fs/promises';
 import type { CeremonyHandle, CeremonyTarget } from '../../src/contracts/ceremony';
 import { keepForMs } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { rosterOf } from '../../src/inventory';
 import type { CreatedInvitation, InvitationTarget, RecipientKey } from '../../src/keys';
 import { createInvitation, readRecipientKey } from '../../src/keys';
+import type { GeneratedTokenKind } from '../../src/vault';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { observeSeal } from '../observe';
 import { readIdentity } from '../tokens/operation-token';
+import { ceremonyToken, endpointsOf } from './ceremony-access';
 
 /** Makes keys and the signed invitation of one epoch: of operation tokens, or of a root token for its recipient. */
 export async function createCeremony(input: {
@@ -43,7 +45,7 @@ export async function createCeremony(input: {
   const seen = await Promise.all(
     input.targets.map(async ({ cluster, uses }) => {
       const access = clusters.of(input.deployment, cluster);
-      const [{ clusterId }, seal, caSha256] = await Promise.all([
+      const [{ clusterId, version }, seal, caSha256] = await Promise.all([
         readIdentity(access, signal),
         observeSeal(access, signal),
         fileDigest(access.entry.caFile),
@@ -53,14 +55,14 @@ export async function createCeremony(input: {
         uses: kind === 'root-token' ? ['root-token.generate'] : [...uses],
         ...(seal?.recovery === true && { recovery: true }),
       };
-      return { target, access, seal };
+      return { target, access, version, seal };
     }),
   );
   const [first] = seen;
   if (!first) throw new RunbookError('INVALID_INPUT', 'A ceremony needs a target.');
   const targets = seen.map(({ target }) => target);
   const tokens = collects === 'tokens';
-  const required = tokens ? 1 : await readThreshold(first.access, first.seal, signal);
+  const required = tokens ? 1 : await readThreshold(first, kind, signal);
   const { collectForMs, useForMs } = deployment.ceremony;
   const created = await createInvitation(keyRecords, signingKey, run, 'ceremony', {
     ...{ kind, targets, reason, runbook, inputDigest, epoch, cid, collects, collectForMs, useForMs },
@@ -107,17 +109,29 @@ async function fileDigest(file: string | undefined): Promise<string> {
   }
 }
 
-/** The key shares that the service requires, by its seal. */
+/** The key shares that the service requires: of the generation attempt where it can be read, else of the seal, of which a standby tells what was before a rekey. */
 async function readThreshold(
-  { entry, client }: ClusterAccess,
-  seal: ClusterObservation['seal'],
+  { access, version, seal }: Pick<ClusterObservation, 'version' | 'seal'> & { readonly access: ClusterAccess },
+  kind: GeneratedTokenKind,
   signal: AbortSignal,
 ): Promise<number> {
+  try {
+    const token = await ceremonyToken(access, version, kind, signal);
+    const { required } = await endpointsOf(access, kind).readAttempt({ token, signal });
+    if (required > 0) return required;
+  } catch (error) {
+    // Where nothing in hand reads the attempt of a root token, people open it before the shares are given.
+    const passes = kind === 'operation-token' || isRunbookError(error, 'CEREMONY_CLOSED');
+    if (!isRunbookError(error) || signal.aborted || !passes) throw error;
+  }
   // What was observed was given little time: here it decides.
-  const { threshold } = seal ?? (await client.sys.sealStatus({ signal }));
+  const { threshold } = seal ?? (await access.client.sys.sealStatus({ signal }));
   if (threshold !== undefined && threshold > 0) return threshold;
-  throw new RunbookError('RESPONSE_INVALID', `${entry.name} does not tell how many key shares it requires.`, {
-    cluster: entry.name,
+  throw new RunbookError('RESPONSE_INVALID', `${access.entry.name} does not tell how many key shares it requires.`, {
+    cluster: access.entry.name,
+    observed: `${threshold ?? 'none'}, by its generation attempt and by its seal`,
+    needed: 'the threshold of its key',
+    next: `Find out whether ${access.entry.name} is initialised, then decide retry.`,
   });
 }
 

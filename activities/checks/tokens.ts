@@ -160,10 +160,13 @@ export function freeSlot(
 }
 
 /** As many holders as the service requires key shares. */
-export function enoughHolders({ cluster, seal }: ClusterObservation, deployment: Deployment): Check {
-  const { good, observed, needed, next } = judgeRoster(deployment, seal?.threshold);
+export function enoughHolders(
+  { cluster, attempt }: Pick<ClusterObservation, 'cluster'> & { readonly attempt?: { readonly required: number } },
+  deployment: Deployment,
+): Check {
+  const { good, observed, needed, next } = judgeRoster(deployment, attempt?.required);
   const name = 'enough key holders';
-  if (seal?.threshold === undefined)
+  if (attempt === undefined)
     return notCheckable(name, cluster, { observed: `${observed}, threshold not readable`, needed });
   return check(name, cluster, good, { observed, needed, next });
 }

@@ -102,7 +102,7 @@ async function planCeremony(
         : hasRole(observation, 'dr', 'secondary', 'Operation tokens exist on DR secondaries only.'),
       ...(entry ? [ceremonyCallsAllowed(cluster, kind, version, entry)] : []),
       attempt ? freeSlot({ ...observation, attempt }, undefined, kind) : slotUnread(cluster, slot),
-      enoughHolders(observation, deployment),
+      enoughHolders({ cluster, attempt }, deployment),
     ],
   };
   if (recipient && 'refused' in recipient) return base;

@@ -288,7 +288,7 @@ function stepsOf(
       `Write the paths filter of ${cluster} on ${serving} under ${known.id}: ${describeFilter(known.filter)}`,
     `Make ${cluster} a ${kindName(kind)} secondary of ${serving} with an activation token, and wait until it streams`,
     known?.filter && 'Make sure of the filter again, and compare it on both sides',
-    COMPARE_ROOTS,
+    !known?.filter && COMPARE_ROOTS,
     tokenSteps(former, tokenSource).end,
     FINAL_STATE,
   ];

@@ -175,7 +175,7 @@ const GATES = [
 export function peopleChecks(inventory: Inventory, { deployment, sets }: Topology): Judged[] {
   return [
     ...sets.flatMap((set) => {
-      const thresholds = set.secondaries.flatMap(({ observation }) => observation.seal?.threshold ?? []);
+      const thresholds = set.secondaries.flatMap(({ observation }) => observation.attempt?.required ?? []);
       const needed = thresholds.length === 0 ? undefined : Math.max(...thresholds);
       return holders(deployment, set, needed);
     }),

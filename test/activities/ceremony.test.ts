@@ -92,6 +92,14 @@ it('where neither attempt nor seal are told at first, the seal is asked again fo
   expect(told).toMatchObject({ threshold: 3 });
 });
 
+it('the attempt tells how many key shares are needed: the seal of a standby tells what was before a rekey', async () => {
+  const body = { type: 'shamir', initialized: true, sealed: false, t: 2, n: 5, progress: 0, recovery_seal: false };
+  const before = { status: 200, body } as const;
+  bench.service.faults.add({ cluster: 'west', endpoint: 'GET /v1/sys/seal-status', action: before, times: Infinity });
+  const told = await bench.ceremony([{ cluster: 'west', uses: USES }]).finally(() => bench.service.faults.clear());
+  expect(told).toMatchObject({ threshold: 3 });
+});
+
 it('too few shares, a share twice, envelopes of another ceremony, or made-up verdicts make no token', async () => {
   const before = bench.changes();
   const other = await bench.ceremony([{ cluster: 'west', uses: USES }]);

@@ -28,7 +28,7 @@ function reading(name: string, dr: Partial<ReplicationObservation>) {
   const observation = {
     ...{ cluster: name, at: 1, reachable: true },
     nodes: [{ address: 'https://n:8200', reachable: true, initialized: true, sealed: false, version: '1.21.8' }],
-    seal: { recovery: false, threshold: 3 },
+    attempt: { started: false, progress: 0, required: 3 },
     dr: { mode: 'disabled', peers: [], ...dr },
     performance: { mode: 'disabled', peers: [] },
   };

@@ -71,7 +71,6 @@ export function fakeRun({ calls = {}, otherwise, failing = {}, state = {}, run =
       ...{ enterPhase: nothing, learnSite: nothing, fact: nothing, outageBegan: nothing, noteFindings: nothing },
       finding: (finding: Finding) => void findings.push(finding),
       receipt: (receipt: Receipt) => void receipts.push(receipt),
-      receiptsOf: (batch: readonly Receipt[]) => void receipts.push(...batch),
       wait: (key: string, what: Waiting) => void waiting.set(key, what),
       waitOver: (key: string) => void waiting.delete(key),
       whileWaiting: async <T>(key: string, what: Waiting, body: () => Promise<T>) => {

@@ -143,6 +143,8 @@ describe('a secondary that is to follow another primary', () => {
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
       expect(statuses(scenario, 'europe', UPDATE)).toEqual([0]);
       expect(scenario.state('east').filters).toContain(id);
+      // With a filter the root differs by design.
+      expect(report.steps.map(({ name }) => name).join()).not.toContain('Compare the Merkle roots');
       await expectFollowsFiltered(scenario, 'east');
     });
   });

@@ -1,5 +1,6 @@
 import { condition, defineSignal, defineUpdate, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
-import { holdsKeyShare, plainSecretIn } from '../../src/contracts/plain-shares';
+import { plainSecretIn } from '../../src/contracts/plain-shares';
+import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
 import { MANY_SIGNALS, SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
@@ -206,7 +207,8 @@ export class Signals {
     if (size > MAX_UPDATE) throw new TypeError('refused: larger than 16 KiB');
     const by = nameIn(input);
     if (by === undefined) throw new TypeError(`refused: not a document as \`runbook ${name}\` makes it`);
-    if (holdsKeyShare(input)) throw new TypeError('refused: it seems to hold a key share in plain text');
+    const plain = plainSecretIn(input);
+    if (plain) throw new TypeError(ENVELOPE_VERDICTS[plain]);
     if (!this.#mayLookAt(`update ${name}`, by))
       throw new TypeError('refused: this run has looked at as many as it does, in all or in this name');
   }

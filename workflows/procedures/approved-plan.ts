@@ -30,8 +30,10 @@ interface ReassessInput {
 export interface PlanRequest<R> {
   readonly input: ChangeInput;
   readonly assess: (call: StepCalls, again: ReassessInput) => Promise<Assessment<R>>;
-  /** The gate that approves the plan, where the assessment says that it needs one. */
+  /** The gate that approves the plan; without it nothing goes on. */
   readonly gate?: GateName;
+  /** In its place: a gate that is asked where the assessment says that this plan needs it. */
+  readonly gateIfNeeded?: GateName;
   /** What must be known before the gate opens and may take its time; the key holders are asked meanwhile. */
   readonly beforeGate?: (route: R) => Promise<void> | void;
   /** The tokens for DR operations that the run will need, or may need; undefined where it needs none. */
@@ -155,7 +157,8 @@ interface Answered {
 async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessment<R>): Promise<Answered> {
   const { input } = request;
   const { plan, route } = planned(assessed);
-  const gate = request.gate && assessed.gates[request.gate] && request.gate;
+  const { gateIfNeeded } = request;
+  const gate = request.gate ?? (gateIfNeeded && assessed.gates[gateIfNeeded] && gateIfNeeded);
   const need = request.tokens?.(route);
   const asked = tokensHeldBy(run)?.ceremony;
   const tokens = need && tokensFor(run, input, need, plan);

@@ -109,10 +109,12 @@ export class OperationTokens {
     this.#ceremony = undefined;
     const people = this.askInstead();
     if (before) {
-      this.run.onEnd(() => before.abandon());
-      // While clients may be out nothing waits for the host of those keys: they are destroyed at the end.
-      if (this.run.inOutage) before.withdraw();
-      else await before.abandon();
+      // Nobody waits for the host of those keys, which may be dead: clients may be out. What is left of it, the end does.
+      const abandoned = before.abandon().catch(() => undefined);
+      this.run.onEnd(async () => {
+        await abandoned;
+        await before.abandon();
+      });
     }
     await people.ready(choices);
     // Not before they are invited: people may choose the way back there, which goes on without them.

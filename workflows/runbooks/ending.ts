@@ -154,7 +154,7 @@ async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promis
   const approved = await approvePlan<TeardownRoute>(run, {
     input,
     assess: (call, again) => call.assessReplicationTeardown({ input, ...again }),
-    gate: 'disable',
+    gateIfNeeded: 'disable',
     // A DR secondary does nothing without an operation token.
     tokens: ({ tokenSource: source }) =>
       source && { source, targets: [{ cluster, uses: ['dr.disable', 'dr.operation-token.delete'] }] },

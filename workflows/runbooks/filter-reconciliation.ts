@@ -22,7 +22,7 @@ async function reconcile(run: Run, input: InputOf<'filterReconciliation'>): Prom
   const approved = await approvePlan<FilterRoute>(run, {
     input,
     assess: (call) => call.assessFilterReconciliation({ input }),
-    gate: 'filter',
+    gateIfNeeded: 'filter',
   });
   if ('outcome' in approved) return approved;
   const { route } = approved;

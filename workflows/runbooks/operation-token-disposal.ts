@@ -22,7 +22,7 @@ async function dispose(run: Run, input: InputOf<'operationTokenDisposal'>): Prom
   const approved = await approvePlan(run, {
     input,
     assess: (call) => call.assessOperationTokenDisposal({ input }),
-    gate: 'ceremony',
+    gateIfNeeded: 'ceremony',
   });
   if ('outcome' in approved) return approved;
   const { provided } = input;

@@ -20,7 +20,7 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
   const approved = await approvePlan(run, {
     input,
     assess: (call) => call.assessPrimaryEnablement({ input }),
-    gate: 'plan',
+    gateIfNeeded: 'plan',
   });
   if ('outcome' in approved) return approved;
   const { approvals } = approved;

@@ -44,17 +44,19 @@ interface Wanted {
   readonly input: ChangeInput;
   readonly assess: (call: StepCalls) => Promise<Assessment<TokenRoute>>;
   readonly target: CeremonyTarget;
+  /** Absent where the run that takes the token is approved. */
+  readonly gate?: 'ceremony';
 }
 
 /** Up to the shares in hand. `kindOf` what is made, once it is approved, and to whose key. */
 async function askHolders(
   run: Run,
-  { input, assess, target }: Wanted,
+  { input, assess, target, gate }: Wanted,
   kindOf: (approvals: Approvals) => CeremonyKind,
 ): Promise<{ readonly ceremony: TokenCeremony; readonly route: TokenRoute } | Ending> {
   const { deployment, reason, requestedBy = 'unknown' } = input;
   // 1. Is its slot free, do the holders suffice, can a recipient's key encrypt? Who approves sees its fingerprint.
-  const approved = await approvePlan(run, { input, assess, gate: 'ceremony' });
+  const approved = await approvePlan(run, { input, assess, ...(gate && { gate }) });
   if ('outcome' in approved) return approved;
 
   // 2. Ask the holders.
@@ -136,7 +138,7 @@ async function forPerson(run: Run, recipientPgpKey: string, wanted: ForPerson): 
   });
   try {
     return await run.abortable(async () => {
-      const asked = await askHolders(run, wanted, kindOf);
+      const asked = await askHolders(run, { ...wanted, gate: 'ceremony' }, kindOf);
       if ('outcome' in asked) return asked;
       ceremony = asked.ceremony;
       fingerprint = asked.route.fingerprint ?? '';

@@ -74,7 +74,12 @@ type More = Partial<Omit<PlanRequest<Route>, 'input' | 'assess'>> & Pick<PlanReq
 
 async function approve({ run, assess }: ReturnType<typeof reading>, { window, ...more }: More = {}) {
   const input = { deployment: 'payments', reason: 'a test', dryRun: false, window };
-  const approved = await approvePlan<Route>(run, { input, assess, gate: 'promote', ...more });
+  const approved = await approvePlan<Route>(run, {
+    input,
+    assess,
+    ...(more.gateIfNeeded ? {} : { gate: 'promote' as const }),
+    ...more,
+  });
   if ('outcome' in approved) throw new Error('not approved');
   return approved;
 }
@@ -119,10 +124,10 @@ describe('a change window', () => {
 
   it('that was waited for makes what was read old, also where nobody was asked', async () => {
     const world = reading([west]);
-    await approve(world, { window: { notBefore: '2026-03-01T12:30:00Z', ...WINDOW }, gate: 'unfence' });
+    await approve(world, { window: { notBefore: '2026-03-01T12:30:00Z', ...WINDOW }, gateIfNeeded: 'unfence' });
     expect(world.steps).toEqual(['Read and check the deployment', 'Read and check again']);
     const open = reading([west]);
-    await approve(open, { window: WINDOW, gate: 'unfence' });
+    await approve(open, { window: WINDOW, gateIfNeeded: 'unfence' });
     expect(open.steps).toEqual(['Read and check the deployment']);
   });
 });
