@@ -4,6 +4,7 @@ import { RunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
 import type { ReadinessPoint, ReadinessResult } from '../contracts/readiness';
 import type { Report } from '../contracts/report';
+import { criticalOpen } from '../contracts/run-status';
 import { redact } from '../secret';
 import type { CliContext } from './context';
 import { jsonText, terminalText } from '../contracts/words';
@@ -61,9 +62,10 @@ export function exitCodeOf(error: unknown): ExitCode {
 }
 
 /** The exit code that belongs to the end of a run. Who looks at it alone must not miss what is critical. */
-export function exitCodeOfRun({ outcome, findings }: Pick<Report, 'outcome' | 'findings'>): ExitCode {
+export function exitCodeOfRun(report: Pick<Report, 'outcome' | 'findings' | 'leftToDo'>): ExitCode {
+  const { outcome } = report;
   if (outcome === 'completed' || outcome === 'planned' || outcome === 'handed-over')
-    return findings.some(({ severity }) => severity === 'critical') ? EXIT.critical : EXIT.ok;
+    return criticalOpen(report).length > 0 ? EXIT.critical : EXIT.ok;
   if (outcome === 'refused') return EXIT.refused;
   if (outcome === 'aborted' || outcome === 'rolled-back') return EXIT.otherEnd;
   return outcome === 'running' ? EXIT.pending : EXIT.failed;

@@ -177,6 +177,17 @@ export function urgentFindings({ findings, waiting }: Pick<RunStatus, 'findings'
   return [...new Set([...alarms, ...critical, ...refused, ...(rejected ? [rejected] : [])])];
 }
 
+/** The critical findings that what is left to do names: one that was mended later in the run is told, and not left. */
+export function criticalOpen({ findings, leftToDo }: Told): readonly Finding[] {
+  return findings.filter(
+    ({ severity, text }) => severity === 'critical' && leftToDo.some((line) => line.includes(text)),
+  );
+}
+interface Told {
+  readonly findings: readonly Finding[];
+  readonly leftToDo: readonly string[];
+}
+
 /** The alarms first, whatever came before them. */
 export function alarmsFirst<F extends Finding>(findings: readonly F[]): F[] {
   return [...findings.filter(isOrphanAlarm), ...findings.filter((each) => !isOrphanAlarm(each))];

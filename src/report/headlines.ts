@@ -1,4 +1,4 @@
-import { CHECK_FAILED } from '../contracts/run-status';
+import { CHECK_FAILED, criticalOpen } from '../contracts/run-status';
 import { readinessResult } from '../contracts/readiness';
 import { counted, inWords, verdictsInWords } from '../contracts/words';
 import type { Report } from '../contracts/report';
@@ -122,7 +122,7 @@ export function headlineOf(report: Report): Toned {
   const ended = endedHeadline(report);
   if (report.outage && report.outage.endedAt === undefined)
     return toned(`${ended.text} Service is not proven to be back.`, 'bad');
-  const critical = report.findings.filter(({ severity }) => severity === 'critical').length;
+  const critical = criticalOpen(report).length;
   return critical > 0 && ended.tone === 'good'
     ? toned(`${ended.text} ${counted(critical, 'critical finding')}.`, 'warning')
     : ended;

@@ -1,4 +1,6 @@
 import type { ReportStep } from '../../src/contracts/report';
+import { exitCodeOfRun } from '../../src/cli/errors';
+import { headlineOf } from '../../src/report/headlines';
 import { reportOf } from '../../src/report/report-of-run';
 import type { ActivitySpecification } from './support/run-builder';
 import { RunBuilder, iso, parked, when } from './support/run-builder';
@@ -50,17 +52,20 @@ describe('a run that was terminated', () => {
   });
 });
 
-it('a write that was refused is left to do until one is taken', () => {
+it('a write that was refused is left to do until one is taken: until then the headline and the exit code tell it', () => {
   const text = 'west took no write of the workers: PERMISSION_DENIED.';
   const refused = { kind: 'finding', at: when(10), severity: 'critical', code: 'write-not-proven', text } as const;
   const write = (scheduledAt: number, more: Partial<ActivitySpecification>): ActivitySpecification => ({
     ...{ type: 'proveWrite', step: { name: 'See that west takes a write', number: 1 }, scheduledAt, ...more },
   });
   const denied = write(5, { endedAt: 10, failure: { code: 'PERMISSION_DENIED', message: 'no' } });
-  const leftOf = (...writes: readonly ActivitySpecification[]) =>
-    reportOf(new RunBuilder(writes, [refused]).ended(30, 'completed').build()).leftToDo;
-  expect(leftOf(denied)).toEqual([`CRITICAL: ${text}`]);
-  expect(leftOf(denied, write(15, { endedAt: 20, result: {} }))).toEqual([]);
+  const told = (...writes: readonly ActivitySpecification[]) => {
+    const report = reportOf(new RunBuilder(writes, [refused]).ended(30, 'completed').build());
+    expect(report.findings).toHaveLength(1);
+    return [report.leftToDo, exitCodeOfRun(report), headlineOf(report).text.includes('1 critical finding.')];
+  };
+  expect(told(denied)).toEqual([[`CRITICAL: ${text}`], 8, true]);
+  expect(told(denied, write(15, { endedAt: 20, result: {} }))).toEqual([[], 0, false]);
 });
 
 it('names whatever is critical, once', () => {

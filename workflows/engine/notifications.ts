@@ -1,14 +1,10 @@
 import { CancellationScope, condition, proxyActivities } from '@temporalio/workflow';
 import type { RunbookActivities } from '../../activities';
 import type { RunbookName } from '../../src/contracts/names';
-import type {
-  Notification,
-  NotificationEvent,
-  NotificationFacts,
-} from '../../src/contracts/notifications';
+import type { Notification, NotificationEvent, NotificationFacts } from '../../src/contracts/notifications';
 import type { Finding, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
-import { CHECK_FAILED } from '../../src/contracts/run-status';
+import { CHECK_FAILED, criticalOpen } from '../../src/contracts/run-status';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
 
@@ -119,7 +115,7 @@ export class Notifications {
 
   finished(outcome: RunOutcome, leftToDo: readonly string[]): void {
     this.#open.clear();
-    const critical = this.#keptOut || this.state.findings.some((each) => each.severity === 'critical');
+    const critical = this.#keptOut || criticalOpen({ findings: this.state.findings, leftToDo }).length > 0;
     const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
     const [first, ...others] = this.state.findings.filter(({ code }) => code === CHECK_FAILED);
     const words = first && `${others.length > 0 ? `${others.length + 1} checks failed. ` : ''}${first.text}`;

@@ -1,15 +1,18 @@
 /** Whom a wait is told to, and how often. */
 import type * as TemporalWorkflow from '@temporalio/workflow';
+import type { Notification } from '../../../src/contracts/notifications';
 import type { Waiting } from '../../../src/contracts/run-status';
 import { Notifications } from '../../../workflows/engine/notifications';
 
 const mockTold: string[] = [];
+let mockSeverity = '';
 let mockOver = false;
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
   proxyActivities: () => ({
-    notify: ({ notification: { event } }: { readonly notification: { readonly event: string } }) => {
+    notify: ({ notification: { event, severity } }: { readonly notification: Notification }) => {
       mockTold.push(event);
+      mockSeverity = severity;
       mockOver = event === 'escalation';
       return Promise.resolve({ failed: [] });
     },
@@ -32,4 +35,17 @@ it.each([
   notifications.begin({ ...SITE });
   await new Promise(setImmediate);
   expect(mockTold).toEqual(told);
+});
+
+it.each([
+  ['critical', ['CRITICAL: west took no write.']],
+  ['warning', ['Lead the clients over by hand.']],
+  ['info', []],
+] as const)('the end of a run is told as %s where this is left to do: %j', async (severity, leftToDo) => {
+  const findings = [{ severity: 'critical', code: 'write-not-proven', text: 'west took no write.' }];
+  const notifications = new Notifications({ runbook: 'drSwitchover', findings, waiting: new Map() } as never);
+  notifications.begin({ ...SITE, events: ['finished'] });
+  notifications.finished('completed', leftToDo);
+  await new Promise(setImmediate);
+  expect(mockSeverity).toBe(severity);
 });
