@@ -62,8 +62,14 @@ export function inventoryPath(env: NodeJS.ProcessEnv): string {
   });
 }
 
-/** From a file alone: the environment of a worker can be read by its command hooks. */
+/** From a file alone: an environment is shown by service managers, and inherited by programs that nobody thinks of. */
 function readSealKeys(env: NodeJS.ProcessEnv): Secret<'private-key'> {
+  if (given(env, 'RUNBOOKS_SEAL_KEYS') !== undefined)
+    throw new RunbookError('INVALID_INPUT', 'RUNBOOKS_SEAL_KEYS is set; seal keys are read from a file alone.', {
+      observed: 'entries in a variable, which no worker reads',
+      needed: 'the same entries in a file: without them nothing that they sealed can be opened',
+      next: 'Put its entries into a file that only the worker can read, name it with RUNBOOKS_SEAL_KEYS_FILE, unset RUNBOOKS_SEAL_KEYS, and start again.',
+    });
   const file = given(env, 'RUNBOOKS_SEAL_KEYS_FILE');
   if (file === undefined) {
     throw new RunbookError('SEAL_KEY_MISSING', 'RUNBOOKS_SEAL_KEYS_FILE is not set.', {

@@ -32,10 +32,18 @@ describe('settings of a worker', () => {
   });
 
   it('reads seal keys from a file alone, one entry per line, the first one sealing', () => {
-    // Command hooks can read the environment of a worker.
-    const environment = { ...ENV, RUNBOOKS_SEAL_KEYS: newSealKey('exposed').reveal() };
-    const keyring = SealKeyring.parse(workerSettings(environment).sealKeys.reveal());
+    const keyring = SealKeyring.parse(workerSettings(ENV).sealKeys.reveal());
     expect([keyring.sealingKid, keyring.derivedKey('old')?.length]).toEqual(['new', 32]);
-    expect(() => workerSettings({ ...environment, RUNBOOKS_SEAL_KEYS_FILE: '' })).toThrow('_FILE is not set');
+  });
+
+  it.each([file, ''])('says where seal keys of a variable go, and makes nobody make new ones: file %j', (named) => {
+    const entry = newSealKey('left').reveal();
+    const refused = () => workerSettings({ ...ENV, RUNBOOKS_SEAL_KEYS: entry, RUNBOOKS_SEAL_KEYS_FILE: named });
+    expect(refused).toThrow(
+      expect.objectContaining({
+        message: expect.not.stringContaining(entry) as string,
+        next: expect.stringMatching(/Put its entries into a file.*name it with.*unset/) as string,
+      }) as Error,
+    );
   });
 });
