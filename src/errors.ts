@@ -30,7 +30,9 @@ export const ERROR_CODES = {
   UNKNOWN_CLUSTER: facts('The deployment has no cluster of this name.'),
   INVENTORY_INVALID: facts('The inventory file has mistakes.'),
   CREDENTIAL_UNAVAILABLE: facts('A credential could not be read from its source.', true),
-  TEMPORAL_UNAVAILABLE: facts('No Temporal server could be reached, found, built or started.'),
+  TEMPORAL_UNAVAILABLE: facts(
+    'No Temporal server could be reached, found, built or started, or it refuses this client.',
+  ),
   RECORD_UNAVAILABLE: facts("The deployment's record could not be read or written.", true),
   RUN_TIMEOUT_SET: facts(
     'The run was started with a timeout, retry policy or cron schedule, which would skip clean-up.',

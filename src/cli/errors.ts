@@ -105,7 +105,7 @@ function reportOfError(error: unknown): ErrorReport {
       message: 'The Temporal server refuses a call of this command.',
       observed: redact(refused.details) || 'no reason given',
       needed: 'the right to do this in the namespace',
-      next: 'Give the same command where you have that right; else ask whoever runs Temporal for it.',
+      next: 'Where the command begins or sends something, look first with "runbook list" whether it did. Then give it where you have that right; else ask whoever runs Temporal for it.',
     };
   const failure = applicationFailure(error);
   if (failure === undefined)
@@ -124,7 +124,7 @@ export function isNoRun(error: unknown): boolean {
 }
 
 /** What the server says where it gives this client no right: PERMISSION_DENIED and UNAUTHENTICATED of gRPC, under the client's words. */
-function refusalIn(error: unknown): { readonly details: string } | undefined {
+export function refusalIn(error: unknown): { readonly details: string } | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code, details } = error as { code?: unknown; details?: unknown };
   return (code === 7 || code === 16) && typeof details === 'string' ? { details } : refusalIn(error.cause);

@@ -11,6 +11,7 @@ import { tailOf } from '../report/run-history';
 import { reportOf } from '../report/report-of-run';
 import type { RunTail } from '../report/run-record';
 import { findingText } from '../words/status';
+import { refusalIn } from './errors';
 import { describe, pollersInWords, readPollers } from './run';
 import type { RunReference, TemporalSession } from './run';
 import { escapeUntrusted, inLines, terminalText } from '../contracts/words';
@@ -104,6 +105,7 @@ function unavailable(
     return refusal(`This run has no report: it is a ${escapeUntrusted(type)}, or the workers run other code.`, {
       next: nextCommandOf.status(workflowId),
     });
+  if (refusalIn(cause)) return cause;
   // The client wraps what the server or the connection said.
   if (!isGrpcServiceError(cause) && !isGrpcServiceError((cause as Error | undefined)?.cause)) return cause;
   return refusal('No worker answers, and only a worker can give the report of this run.', {

@@ -12,7 +12,7 @@ import { connectionSettings, DATA_CONVERTER, versionOf } from '../worker/setting
 import type { ConnectionFlags } from '../worker/settings';
 import type { CommandHost } from './command';
 import type { CliContext } from './context';
-import { EXIT } from './errors';
+import { EXIT, refusalIn } from './errors';
 import { inWords } from '../contracts/words';
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -176,7 +176,11 @@ function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never 
   };
 }
 
-/** The `status` of a run, or undefined where no worker answers in time, or the run is none of ours. */
+/**
+ * The `status` of a run, or undefined where no worker answers in time, or the run is none of ours.
+ *
+ * @throws what the server says where it refuses this client the question: that is no silent worker
+ */
 export function queryStatus(
   client: Client,
   run: RunReference,
@@ -185,7 +189,10 @@ export function queryStatus(
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
   return client
     .withDeadline(Date.now() + withinMs, () => handle.query<RunStatus>(QUERIES.status))
-    .catch(() => undefined);
+    .catch((error: unknown) => {
+      if (refusalIn(error)) throw error;
+      return undefined;
+    });
 }
 
 interface Pollers {

@@ -308,7 +308,8 @@ async function awaitReceipt(
   const pauses = [...FIRST_PAUSES_MS];
   while (!stop.aborted) {
     await delay(pauses.shift() ?? POLL_MS);
-    const status = await queryStatus(client, run);
+    // It was sent: who may not ask is told that no receipt is known.
+    const status = await queryStatus(client, run).catch(() => undefined);
     const receipt = status?.receipts.findLast((each) => each.signal === signal && each.arrival === arrival);
     if (receipt !== undefined) return { receipt };
     const flooded = status?.findings.some(({ code }) => code === 'too-many-signals') === true;

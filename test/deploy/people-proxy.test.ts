@@ -120,6 +120,21 @@ describe('people behind a proxy that keeps its list', () => {
     );
   });
 
+  it('status and report call a server that refuses the question no silent worker', async () => {
+    const withheld = await proxyByList(configuration.replace(/.*QueryWorkflow 1;\n/, ''), temporalServer().address);
+    const env = { TEMPORAL_ADDRESS: withheld.addresses.people, TEMPORAL_NAMESPACE: temporalServer().namespace };
+    const workflowId = `deployment:unasked-${process.pid}`;
+    const run = await start(direct, workflowId);
+    for (const command of ['status', 'report']) {
+      const { code, err } = await cli([command, workflowId], { env });
+      expect([code, err]).toEqual([1, expect.stringMatching(/TEMPORAL_UNAVAILABLE: .* refuses a call of this/)]);
+      expect(err).toMatch(/next: .*"runbook list" whether it did[^]*ask whoever runs Temporal/);
+      expect(err).not.toMatch(/No worker/);
+    }
+    await run.terminate();
+    await withheld.stop();
+  });
+
   const refused = { code: 7 };
   const start = (client: Client, workflowId: string) =>
     client.workflow.start('drSwitchover', { taskQueue: uniqueTaskQueue('nobody'), workflowId, args: [{}] });

@@ -36,7 +36,10 @@ const FIELD_OPTIONS = {
   to: ['--to <cluster>', 'the cluster that becomes primary'],
   cluster: ['--cluster <name>', 'the cluster that it is about'],
   reason: ['--reason <text>', 'why; shown to holders and approvers'],
-  requestedBy: ['--requested-by <name>', 'who asks (default: RUNBOOKS_PERSON, or the user of this machine); a claim'],
+  requestedBy: [
+    '--requested-by <name>',
+    'who asks (default: RUNBOOKS_PERSON; without --input else the user of this machine); a claim',
+  ],
   tokenSource: ['--token-source <source>', 'auto, batch, ceremony or provided'],
   takeOver: ['--take-over', 'drFailover: the run that holds the lock becomes this failover'],
 } as const satisfies Readonly<Record<string, readonly [flags: string, description: string]>>;
