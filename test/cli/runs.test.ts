@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { clock } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { addPin, formatPublicKey } from '../../src/keys';
+import type * as render from '../../src/report/render';
 import { tooSlow } from '../support/by-hand';
 import { temporaryDirectory } from '../support/directory';
 import { Program } from '../support/program';
@@ -11,6 +12,17 @@ import { Scenario } from '../support/scenario';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 import { cli } from './support';
 import type { Typed } from './support';
+
+/** Holds the files of a report back: the run has its ending then, and is open. */
+const mockWriting = { held: Promise.resolve() };
+jest.mock('../../src/report/render', () => {
+  const actual = jest.requireActual<typeof render>('../../src/report/render');
+  const writeReportFiles: typeof render.writeReportFiles = async (report, folder) => {
+    await mockWriting.held;
+    return actual.writeReportFiles(report, folder);
+  };
+  return { ...actual, writeReportFiles };
+});
 
 function environment(taskQueue: string) {
   const { address, namespace, uiAddress } = temporalServer();
@@ -218,6 +230,25 @@ describe('a switchover by the command line alone', () => {
     expect(out.split('\n').find((line) => line.startsWith('FAILED'))).toContain(why);
     const metadata = await scenario.attach().handle.query<object>('__temporal_workflow_metadata');
     expect(JSON.stringify(metadata)).toContain(`**FAILED**`);
+  });
+
+  it('report puts no digest on a run that has its ending and is still open, which writes its files then', async () => {
+    let release = () => {};
+    mockWriting.held = new Promise<void>((resolve) => (release = resolve));
+    await typed(`start drSwitchover --deployment ${scenario.name} --to east --reason wrong`, { env });
+    const run = scenario.attach();
+    await run.until('its ending', ({ phase }) => phase === 'finished');
+    const file = join(directory, 'ending.json');
+    const early = await cli(['report', scenario.name, '--json'], { env });
+    await writeFile(file, early.out);
+    const proven = await cli(['report', '--verify', file], { env });
+    const open = (await run.handle.describe()).status.name;
+    release();
+    await run.failure();
+    expect([open, JSON.parse(early.out)]).toEqual(['RUNNING', expect.objectContaining({ outcome: 'refused' })]);
+    expect(early.out).not.toContain('sha256');
+    expect([proven.code, proven.err]).toEqual([3, expect.stringContaining('carries no digest of a history')]);
+    expect((await cli(['report', scenario.name, '--json'], { env })).out).toContain('"sha256"');
   });
 
   it('whoever gives an input as a whole is named as who asks for it, unless it names somebody itself', async () => {

@@ -14,7 +14,7 @@ import { EXIT, exitCodeOfRun, isNoRun } from '../errors';
 import type { ExitCode } from '../errors';
 import { readReport, summaryLines } from '../read-report';
 import { Progress } from '../render-status';
-import { readRunView } from '../run';
+import { describe, readRunView } from '../run';
 import type { RunReference, TemporalSession } from '../run';
 import { readTextFile } from '../secret-input';
 import { escapeUntrusted, jsonText } from '../../contracts/words';
@@ -113,10 +113,14 @@ const marked = reportSchema
   .pick({ namespace: true, workflowId: true, runId: true })
   .extend({ history: reportSchema.shape.history.unwrap() });
 
-/** The report of a run; where that has ended with a digest of its history. */
+/**
+ * The report of a run; where Temporal has closed it, with a digest of its history. One that has set its ending still writes
+ * its files: its history grows. Read after it was found closed, a report and its history do not change any more.
+ */
 async function readProvableReport(session: TemporalSession, run: RunReference): Promise<Report> {
-  const report = await readReport(session, run);
-  if (report.outcome === 'running') return report;
+  const { workflowId, runId, status } = await describe(session.client, run);
+  const report = await readReport(session, { workflowId, runId });
+  if (status.name === 'RUNNING') return report;
   return { ...report, history: digestOf(await historyOf(session, report)) };
 }
 
@@ -187,6 +191,7 @@ function differs(message: string, observed: string): RunbookError {
   return new RunbookError('DOCUMENT_INVALID', message, {
     observed,
     needed: 'a report that nobody changed, verified by the version of this program that made it',
+    next: 'Make a new one with `runbook report`, compare the two, and ask whoever gave you this one.',
   });
 }
 
