@@ -138,15 +138,15 @@ export function headlinesBelow(report: Report): readonly Toned[] {
 /** Service: calls and waiting for its state. Machine: Temporal and the workers. */
 function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   if (!outage) return CHANGES_PRIMARY.has(runbook) ? toned('No outage: this run demoted nothing.', 'good') : undefined;
-  const { startedAt, startedBecause, endedAt, endedBy, totalMs, atLeast } = outage;
+  const { startedAt, startedBecause, endedAt, endedBy, serviceReadyAt, totalMs, atLeast } = outage;
   const { beforeRunMs = 0, serviceMs = 0, machineMs = 0, peopleMs = 0 } = outage;
   const before = beforeRunMs === 0 ? '' : `before this run began ${inWords(beforeRunMs)}, `;
   const split = `${before}service ${inWords(serviceMs)}, machine ${inWords(machineMs)}, people ${inWords(peopleMs)}`;
   const why = startedBecause === undefined ? '' : ` Counted from there: ${startedBecause}.`;
   if (totalMs === undefined || endedAt === undefined)
     return toned(`Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.${why}`, 'bad');
-  const by =
-    endedBy === 'probe' ? 'by the first success through the clients’ address' : 'when the new primary was ready';
+  const seen = serviceReadyAt === undefined ? 'took a write of the workers' : 'was seen to be ready';
+  const by = endedBy === 'probe' ? 'by the first success through the clients’ address' : `when a primary ${seen}`;
   const times = `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended ${by}.`;
   const least = atLeast ? 'at least ' : '';
   return toned(`Outage of ${least}${inWords(totalMs)}: ${split}. ${times}${why}`, peopleMs > 0 ? 'warning' : 'neutral');

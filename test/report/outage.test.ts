@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Report } from '../../src/contracts/report';
 import type { RunFact } from '../../src/contracts/run-facts';
-import { headlineOf } from '../../src/report/headlines';
+import { headlineOf, headlinesBelow } from '../../src/report/headlines';
 import { objectivesOf } from '../../src/report/outage';
 import { reportOf } from '../../src/report/report-of-run';
 import type { ActivitySpecification } from './support/run-builder';
@@ -241,6 +241,14 @@ it('what could not be compared is no loss where the old primary, which holds eve
   // Whether it was promoted back, or never demoted.
   const why = 'the old primary, which holds every write, is the primary.';
   expect(reportOf(run.build()).loss).toEqual({ loss: 'none', why });
+});
+
+it('how an outage ended is told as it was seen, also where the old primary serves again, or only a write was', () => {
+  const below = (...activities: readonly ActivitySpecification[]) =>
+    headlinesBelow(reportAfter([demotion, ...activities]))[0]?.text;
+  const written = activity('proveWrite', [2_400, 2_500], { result: { writtenAt: when(2_500) } });
+  expect(below(ready(2_200, 2_300), written)).toContain('ended when a primary was seen to be ready.');
+  expect(below(written)).toContain('ended when a primary took a write of the workers.');
 });
 
 it('that the old primary was promoted back is said where it was', () => {
