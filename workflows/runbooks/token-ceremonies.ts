@@ -1,3 +1,4 @@
+import { workflowInfo } from '@temporalio/workflow';
 import type { TokenRoute } from '../../activities/plans/ceremonies';
 import type { Assessment } from '../../src/contracts/activities';
 import { TOKEN_NOT_IN_RECORD } from '../../src/contracts/run-status';
@@ -123,12 +124,13 @@ interface ForPerson extends Wanted {
 /** Approved by gate `ceremony`, made from key shares, encrypted to one person: nobody here can read it. */
 async function forPerson(run: Run, recipientPgpKey: string, wanted: ForPerson): Promise<Ending> {
   const { cluster } = wanted.target;
+  const { workflowId, runId } = workflowInfo();
   let fingerprint = '';
   let ceremony: TokenCeremony | undefined;
   const handedOn = (encryptedToken: string) => ({
     result: { cluster, recipientKey: fingerprint, encryptedToken },
     leftToDo: [
-      `Give the encrypted token, result.encryptedToken of \`runbook report ceremony:${cluster} --format json\`, to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
+      `Give the encrypted token, result.encryptedToken of \`runbook report ${workflowId} --run-id ${runId} --format json\`, to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
       ...wanted.leftToDo,
     ],
   });
