@@ -153,6 +153,28 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await page.inputValue('#share')).toBe('');
   });
 
+  it('goes on with no invitation that expired while it was read, nor while the share was typed', async () => {
+    const { page } = await stage.open(pinOf(stage));
+    const pass = () => page.evaluate(`Date.now = () => ${invitation.invitation.exp * 1000}`);
+    await check(page, invitation.jws, 'ben');
+    await page.waitForSelector('#step-2:not([hidden])');
+    await page.evaluate('window.clock = Date.now');
+    await pass();
+    await page.fill('#cluster', 'west');
+    await page.click('#agree');
+    for (const text of ['The invitation is expired.', 'Get it from the run'])
+      expect(await messageOf(page, 2)).toContain(text);
+    expect(await page.isVisible('#share')).toBe(false);
+
+    await page.evaluate('Date.now = window.clock');
+    await agree(page, 'west');
+    await page.fill('#share', SHARE);
+    await pass();
+    await page.click('#encrypt');
+    expect(await messageOf(page, 3)).toContain('The invitation is expired.');
+    expect(await page.isVisible('#envelope')).toBe(false);
+  });
+
   it('asks for no share in a rehearsal, nor where the run takes tokens; hostile words make no line of their own', async () => {
     const { page } = await stage.open(pinOf(stage));
     const tokens = await stage.invite({ collects: 'tokens' });
