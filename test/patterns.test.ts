@@ -1,6 +1,6 @@
 import ts from 'typescript';
 import { findInvitation } from '../src/documents/invitation';
-import { holdsKeyShare } from '../src/contracts/plain-shares';
+import { holdsKeyShare, plainSecretIn } from '../src/contracts/plain-shares';
 import { redactText } from '../src/secret';
 import { missingSealKeys, newSealKey, redact, SealKeyring } from '../src/keys';
 import { readSources } from './support/source-graph';
@@ -118,6 +118,7 @@ describe('what reads texts of others', () => {
     ['redaction of the texts of a service', redactText, 8],
     ['the search for sealed values', (text: string) => missingSealKeys(keyring, { payloads: [Buffer.from(text)] }), 2],
     ['the search for key shares in a signal', (text: string) => holdsKeyShare({ text }), 4],
+    ['the search for tokens in a signal', (text: string) => plainSecretIn({ text }), 8],
     ['what a holder pastes', pasted, 2],
   ])('%s: in a time that grows with the length alone', (_what, look, factor) => {
     const slow = HOSTILE.filter((each) => !isQuick(() => look(filled(each, LENGTH / 8)), LIMIT_MS * factor));

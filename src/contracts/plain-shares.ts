@@ -75,12 +75,26 @@ export function holdsKeyShare(value: unknown, deep = DOCUMENTS_DEEP): boolean {
   });
 }
 
-const TOKENS = /(?<![A-Za-z0-9+/_-])(?:hv[sbr]|[sbr])\.[A-Za-z0-9_-]{16,}/g;
+/** Of any length. It has small letters and capitals, which names of hosts and files and hexadecimal shares do not mix. */
+const A_TOKEN = /(?<![A-Za-z0-9+/_-])hv[sbr]\.(?=[A-Z0-9_-]*[a-z])(?=[a-z0-9_-]*[A-Z])[A-Za-z0-9_-]{20,}/;
+/** With those of earlier versions of the service: a share behind such a mark has another length. */
+const TOKENS =
+  /(?<![A-Za-z0-9+/_-])(?:hv[sbr]\.(?=[A-Z0-9_-]*[a-z])(?=[a-z0-9_-]*[A-Z])[A-Za-z0-9_-]{20,}|[sbr]\.[A-Za-z0-9]{24}(?![A-Za-z0-9+/_=-]))/g;
 
 /** What seems to stand in plain text in `value`: a token of the service alone is to be ended, and no cluster is rekeyed for it. */
 export function plainSecretIn(value: unknown): 'plain-text-share' | 'plain-text-token' | undefined {
-  if (!holdsKeyShare(value)) return undefined;
-  return holdsTokenAlone(value) ? 'plain-text-token' : 'plain-text-share';
+  if (holdsKeyShare(value)) return holdsTokenAlone(value) ? 'plain-text-token' : 'plain-text-share';
+  return someText(value, (text) => textHoldsToken(text)) ? 'plain-text-token' : undefined;
+}
+
+/** Whether a text, or a signed document in it, seems to hold a token of the service, also one that resembles no share. */
+export function textHoldsToken(text: string, deep = DOCUMENTS_DEEP): boolean {
+  const whole = text.slice(0, MAX_TEXT);
+  const shown = withoutUnseen(whole);
+  // As it stands, too: without what is unseen it may be glued to the word before it.
+  if (A_TOKEN.test(shown) || A_TOKEN.test(whole)) return true;
+  const signed = deep > 0 ? shown.match(SIGNED_DOCUMENT) : null;
+  return (signed ?? []).some((jws) => jws.split('.').some((part) => textHoldsToken(decoded(part), deep - 1)));
 }
 
 /** Of a value that seems to hold a share: whether that is a token. */

@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
 import { base64, base64nopad, hex } from '@scure/base';
-import { someText, textHoldsKeyShare, withoutUnseen } from '../contracts/plain-shares';
+import { someText, textHoldsKeyShare, textHoldsToken, withoutUnseen } from '../contracts/plain-shares';
 
 /** Shortest and longest key share in bytes: the service refuses others. */
 export const SHARE_BYTES = { shortest: 16, longest: 33 } as const;
@@ -67,9 +67,9 @@ function showsShare(text: string): boolean {
   return false;
 }
 
-/** Whether anything in `value` could be a key share in the clear: texts and names of members. */
+/** Whether anything in `value` could be a key share in the clear, or a token: texts and names of members. */
 export function holdsPlainShare(value: unknown): boolean {
-  return someText(value, (text) => looksLikeShare(text));
+  return someText(value, (text) => looksLikeShare(text) || textHoldsToken(text));
 }
 
 /** What a generation attempt ends in. Ordinary service tokens are far longer; those of batches have another beginning. */

@@ -1,6 +1,6 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { generateKey } from 'openpgp';
-import { holdsKeyShare, holdsTokenAlone, textHoldsKeyShare } from '../../src/contracts/plain-shares';
+import { holdsKeyShare, holdsTokenAlone, plainSecretIn, textHoldsKeyShare } from '../../src/contracts/plain-shares';
 import { tooSlow } from '../support/by-hand';
 import { newSigningKey, signDocument, DOCUMENT_TYPES } from '../../src/keys';
 
@@ -8,6 +8,48 @@ import { newSigningKey, signDocument, DOCUMENT_TYPES } from '../../src/keys';
 const bytes = (length: number, seed: number): Buffer =>
   createHash('shake256', { outputLength: length }).update(`share ${seed}`).digest();
 const SHARE = bytes(33, 1);
+
+describe('a token of the service in the clear', () => {
+  const letters = (count: number) => bytes(200, 11).toString('base64').replace(/\W/g, '').slice(0, count);
+  const everywhere = (text: string) => [text, { reason: `use ${text}, please` }, { [text]: true }, [{ note: text }]];
+
+  it.each([20, 24, 26, 32, 44, 60, 91, 95, 100, 140])(
+    'of %d letters is told as one wherever it comes',
+    async (count) => {
+      for (const mark of ['hvs', 'hvb', 'hvr'])
+        for (const value of everywhere(`${mark}.${letters(count)}`))
+          expect(plainSecretIn(value)).toBe('plain-text-token');
+      const said = { reason: `hvs.${letters(count)}` };
+      const document = await signDocument(DOCUMENT_TYPES.decision, said, newSigningKey().key);
+      expect(plainSecretIn({ document })).toBeDefined();
+    },
+  );
+
+  it.each<readonly [string, string | undefined]>([
+    [`s.${letters(24)}`, 'plain-text-token'],
+    [`mine\u200bhvs.${letters(95)}`, 'plain-text-token'],
+    [`hvs.${letters(95).replace(/.{9}/g, '$&\u200b')}`, 'plain-text-token'],
+    [`b.${SHARE.toString('hex')}`, 'plain-text-share'],
+    [`s.${SHARE.toString('base64')}`, 'plain-text-share'],
+    [`hvs.${SHARE.toString('hex')}`, 'plain-text-share'],
+    [`hvs.${letters(95)} and ${SHARE.toString('base64')}`, 'plain-text-share'],
+    ...[
+      ...['hvs.example.com', 'hvs.payments-production-eu-west-1.example.com', 'hvs.policy-for-payments-production.hcl'],
+      ...[
+        's.example',
+        'b.example.com',
+        's.schmidt',
+        'R. Daneel',
+        'hvs.',
+        'hvs.short',
+        `xhvs.${letters(24).slice(0, 8)}`,
+      ],
+      ...[`https://hvs.example.com:8200/v1/sys/health`, 'hvs.payments.internal.example.com:8200'],
+    ].map((text) => [text, undefined] as const),
+  ])('%s: %s', (text, told) => {
+    for (const value of everywhere(text)) expect(plainSecretIn(value)).toBe(told);
+  });
+});
 
 describe('a key share in the clear', () => {
   it('is told as one beside a token too, which alone is told as a token', () => {

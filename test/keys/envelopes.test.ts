@@ -267,6 +267,8 @@ describe('a share in plain text', () => {
     ['the same of 16 bytes', { share: shareText(9, 16).replace(/.{9}/g, '$&\u200b') }],
     ['in such pieces, from a word on', `share\u200b${text.replace(/.{9}/g, '$&\u200b')}`],
     ['as a member', { share: text }],
+    ['which is a long token', { token: `hvs.${'aB3'.repeat(31)}` }],
+    ['which is a long token, alone', `hvs.${'aB3'.repeat(31)}`],
     ['deep inside', { a: [{ b: { c: text } }] }],
     ['as a member name', { [text]: true }],
     ['beside a whole envelope', within({ share: text })],
