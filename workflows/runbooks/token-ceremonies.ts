@@ -124,10 +124,9 @@ interface ForPerson extends Wanted {
 /** Approved by gate `ceremony`, made from key shares, encrypted to one person: nobody here can read it. */
 async function forPerson(run: Run, recipientPgpKey: string, wanted: ForPerson): Promise<Ending> {
   const { cluster } = wanted.target;
-  const { workflowId, runId } = workflowInfo();
   let fingerprint = '';
   let ceremony: TokenCeremony | undefined;
-  const handedOn = (encryptedToken: string) => ({
+  const handedOn = (encryptedToken: string, { workflowId, runId } = workflowInfo()) => ({
     result: { cluster, recipientKey: fingerprint, encryptedToken },
     leftToDo: [
       `Give the encrypted token, result.encryptedToken of \`runbook report ${workflowId} --run-id ${runId} --format json\`, to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,

@@ -14,7 +14,7 @@ import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult, withServerOptions, withSession, number } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
-import { EXIT, exitCodeOfRun, exitCodeOfVerdicts } from '../errors';
+import { EXIT, exitCodeOfRun, exitCodeOfVerdicts, refusalIn } from '../errors';
 import { pointLines, planLines } from '../render-plan';
 import { describe, queryStatus, readRunView, waitForReport } from '../run';
 import type { TemporalSession } from '../run';
@@ -208,10 +208,10 @@ const BEGINS_WITHIN_MS = 3_000;
 async function awaitBeginning({ client }: TemporalSession, run: ExactRun): Promise<boolean> {
   const until = Date.now() + BEGINS_WITHIN_MS;
   while (Date.now() < until) {
-    if (await queryStatus(client, run, until - Date.now())) return true;
+    // It was started: what Temporal does not say now, or not to this client, is no failure of the start.
+    if (await queryStatus(client, run, until - Date.now()).catch(() => undefined)) return true;
     const described = await describe(client, run).catch((error: unknown) => {
-      // It was started: what Temporal does not say now is no failure of the start.
-      if (isRunbookError(error, 'TEMPORAL_UNAVAILABLE')) return undefined;
+      if (isRunbookError(error, 'TEMPORAL_UNAVAILABLE') || refusalIn(error)) return undefined;
       throw error;
     });
     if (described !== undefined && described.status.name !== 'RUNNING') {
