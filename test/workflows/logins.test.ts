@@ -6,6 +6,7 @@ import { FAILOVER_LIMITS, failoverPeople, startFailover } from '../support/failo
 import { Lane, runLanes } from '../support/lane';
 import { printedRules, writePrintedPolicy } from '../support/least-privilege';
 import { scenarioWithLogin } from '../support/logins';
+import { until } from '../support/by-hand';
 import { FILTER, replicating, Scenario, temporaryDirectory } from '../support/scenario';
 
 const directory = temporaryDirectory('approle');
@@ -46,6 +47,12 @@ describe('what the workers hold', () => {
       expect(planned.preconditions.map(({ observed }) => observed).join()).toContain('login by approle');
       await scenario.stopWorker();
       expect(statusesOf('revoke-self')).toContain('east 204');
+      // The revocation is a write too: a primary that dies before west has it leaves west behind.
+      const [east, west] = [service.cluster('east'), service.cluster('west')];
+      await until('west has every write', () => {
+        service.advance();
+        return west.streams.dr.lastRemoteWal >= east.storage.lastWalOf('dr');
+      });
       await service.cluster('east').kill();
       service.calls.length = 0;
       await scenario.startWorker();
