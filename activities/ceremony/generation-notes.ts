@@ -11,10 +11,10 @@ import { isEncryptedOnlyTo, openToken } from '../../src/keys';
 import type { Secret } from '../../src/secret';
 import { currentExecution } from '../execution';
 import { sealOperationToken } from '../tokens/operation-token';
-import type { LedgerEntry } from './token-ledger';
+import type { LedgerEntry, TokenLedger } from './token-ledger';
 import { isOfSameRun, ledgerOf } from './token-ledger';
 
-/** How often the entry of a token that was made is written, where that fails. */
+/** How often it is tried to write how an attempt ended. */
 const MAX_WRITES = 3;
 const WRITE_AGAIN_MS = 100;
 
@@ -73,15 +73,13 @@ export async function notedOf({ deployment, invitation: { cid }, target: { clust
   return entries.find((each) => each.id === id && each.cid === cid && isOfSameRun(each, own));
 }
 
-/** Notes a token that was made. A record that fails once is no reason for an alarm about a token that the run holds. */
-async function noteToken(entry: LedgerEntry): Promise<boolean> {
+/** Writes how an attempt ended. A record that fails once is no reason for an alarm. @returns whether it is written */
+async function insist(write: (ledger: TokenLedger) => Promise<void>): Promise<boolean> {
   for (let tries = 1; tries <= MAX_WRITES; tries += 1) {
-    const done = await ledgerOf(currentExecution())
-      .write(entry)
-      .then(
-        () => true,
-        () => false,
-      );
+    const done = await write(ledgerOf(currentExecution())).then(
+      () => true,
+      () => false,
+    );
     if (done) return true;
     await delay(tries * WRITE_AGAIN_MS);
   }
@@ -98,9 +96,7 @@ export function tokenIn(noted: LedgerEntry | undefined): GenerationOutcome | und
  * too many follows the end of the run.
  */
 export async function noteNoToken(asked: Asked, attempt: OwnAttempt): Promise<void> {
-  await ledgerOf(currentExecution())
-    .drop(entryOf(asked, attempt))
-    .catch(() => undefined);
+  await insist((ledger) => ledger.drop(entryOf(asked, attempt)));
 }
 
 /**
@@ -162,7 +158,8 @@ export async function keepToken(
     'sealed' in received
       ? ({ state: 'alive', sealed: received.sealed, ...keptFor(wanted, holders) } as const)
       : ({ state: 'handed-over', encoded: received.encrypted } as const);
-  const isNoted = await noteToken({ ...entryOf(wanted, attempt), ...state });
+  const entry = { ...entryOf(wanted, attempt), ...state };
+  const isNoted = await insist((ledger) => ledger.write(entry));
   return { next: 'token', ...received, findings: isNoted || !('sealed' in received) ? [] : [notNoted(cluster)] };
 }
 

@@ -104,6 +104,21 @@ describe('what became of an attempt is found out by any worker, without the keys
     expect(await inSlot()).toBe(false);
   });
 
+  it('one that was gone before its last share leaves no note, though the record fails once', async () => {
+    const { arrivals: shares } = bench.shares(envelopes);
+    const attempt = await started();
+    await cancelled();
+    let writes = 0;
+    bench.recordServer.onWrite = () => {
+      writes += 1;
+      if (writes === 2) throw new Error('silent');
+    };
+    const given = { ...start(), shares, attempt };
+    expect(await bench.call('completeGeneration', given)).toEqual({ next: 'again', findings: [] });
+    bench.recordServer.onWrite = () => undefined;
+    expect([writes, states()]).toEqual([3, []]);
+  });
+
   it('one of which the run knows nothing is ended too: its key says whose it is', async () => {
     await started();
     expect([await settle(undefined, false), await inSlot()]).toEqual([{ next: 'again', findings: [] }, false]);
