@@ -87,6 +87,14 @@ const importDirections = {
   },
 };
 
+/** What a replay on another worker answers otherwise, or what Temporal's sandbox does not have. */
+const NOT_IN_WORKFLOWS = ['process', 'performance', 'crypto', 'fetch', 'Buffer', 'Intl'];
+const OF_THE_HOST = {
+  selector:
+    'MemberExpression[property.name=/^(toLocale\\w*|localeCompare|to(Date|Time)String|get(Date|Day|FullYear|Hours|Minutes|Month|TimezoneOffset))$/]',
+  message: 'Workers differ in language and time zone: a replay elsewhere would too.',
+};
+
 const WITHOUT_NEXT = {
   selector: "NewExpression[callee.name='RunbookError']:not(:has(Property[key.name='next']))",
   message: 'A refusal says what to do next.',
@@ -123,6 +131,20 @@ export default tseslint.config(
     files: ['src/**/*.ts', 'activities/**/*.ts', 'workflows/**/*.ts'],
     plugins: { layers: { rules: { 'import-directions': importDirections } } },
     rules: { 'layers/import-directions': 'error' },
+  },
+  {
+    // The worker's log redacts, and drops what is not on its list; commands write by their context.
+    files: ['src/**/*.ts', 'activities/**/*.ts', 'workflows/**/*.ts'],
+    ignores: ['src/demo/main.ts'],
+    rules: { 'no-console': 'error' },
+  },
+  {
+    files: ['workflows/**/*.ts', 'src/{contracts,words,report}/**/*.ts'],
+    rules: { 'no-restricted-syntax': ['error', OF_THE_HOST] },
+  },
+  {
+    files: ['workflows/**/*.ts'],
+    rules: { 'no-restricted-globals': ['error', ...NOT_IN_WORKFLOWS] },
   },
   {
     // Whoever is refused at a terminal or on the page reads what to do next. The workers read `documents.ts` too: its callers add it.

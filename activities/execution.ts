@@ -5,10 +5,10 @@ import type { Context } from '@temporalio/activity';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import type { Client } from '@temporalio/client';
 import type { ActivityExecuteInput, ActivityInterceptorsFactory } from '@temporalio/worker';
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { BetweenClusters, OnCluster } from '../src/contracts/activities';
 import { changesSomething } from '../src/contracts/activities';
+import type { Log } from '../src/contracts/log';
 import { payloadConverter } from '../src/contracts/payload-converter';
 import { RunbookError, isRunbookError } from '../src/errors';
 import type { Inventory } from '../src/inventory';
@@ -65,7 +65,7 @@ export interface ActivityDependencies {
   readonly records: Records;
   /** For tests. */
   readonly timing?: Timing | undefined;
-  readonly log: Logger;
+  readonly log: Log;
 }
 
 /** One attempt of an activity. */

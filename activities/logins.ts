@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Logger } from 'pino';
+import type { Log } from '../src/contracts/log';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { readSecret } from '../src/inventory';
 import type { ClusterEntry, Login } from '../src/inventory';
@@ -100,13 +100,13 @@ export type Standing = 'alive' | 'ended' | 'unknown';
  * fails or gives too little, a new login. Ended when the worker ends.
  */
 export class Logins {
-  readonly #log: Pick<Logger, 'info' | 'warn'>;
+  readonly #log: Log;
   readonly #sessions = new Map<string, Session>();
   readonly #clients = new Map<string, ServiceClient>();
   /** The end of tokens that others took the place of. */
   #ending: Promise<unknown> = Promise.resolve();
 
-  constructor(log: Pick<Logger, 'info' | 'warn'>) {
+  constructor(log: Log) {
     this.#log = log;
   }
 

@@ -136,7 +136,7 @@ export async function readWalSamples(
     return { ...found, samples: found.samples.toSorted((a, b) => a.at - b.at) };
   } catch (error) {
     if (signal.aborted) throw error;
-    log.warn({ deployment, error: error instanceof Error ? error.name : 'unknown' }, 'WAL samples cannot be read');
+    log.warn({ deployment, why: error instanceof Error ? error.name : 'unknown' }, 'WAL samples cannot be read');
     return { samples: [], unattested: 0 };
   }
 }

@@ -144,7 +144,7 @@ async function recorded<T>(
     return await within(signal, act);
   } catch (error) {
     if (signal.aborted) throw error;
-    log.warn({ error: codeOf(error) }, failure);
+    log.warn({ code: codeOf(error) }, failure);
     return undefined;
   }
 }

@@ -2,37 +2,9 @@ import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger as SdkLogger, LogLevel } from '@temporalio/worker';
 import pino from 'pino';
 import type { Logger } from 'pino';
+import { LOGGED_FIELDS } from '../contracts/log';
 import { oneLine } from '../contracts/words';
 import { redact } from '../keys';
-
-/**
- * Fields of a log entry that people need. Everything else, inputs above all, stays out of the log: a list of what may be
- * written cannot be outrun by a new field, a list of what may not can.
- */
-const KEPT_FIELDS = [
-  'sdkComponent',
-  'taskQueue',
-  'namespace',
-  'workflowId',
-  'runId',
-  'workflowType',
-  'activityType',
-  'activityId',
-  'attempt',
-  'isLocal',
-  'durationMs',
-  'code',
-  'cluster',
-  'deployment',
-  'step',
-  'cid',
-  'epoch',
-  'openRuns',
-  'state',
-  'keyHome',
-  'path',
-  'digests',
-] as const;
 
 /**
  * A logger that writes one JSON object per line: known fields only, every text redacted, errors as code and message
@@ -64,13 +36,14 @@ export function createLogger(level: string, destination: number | pino.Destinati
 /** What of an entry's fields may be written. */
 export function loggedFields(entry: Readonly<Record<string | symbol, unknown>>): Record<string, unknown> {
   const fields: Record<string, unknown> = {};
-  for (const name of KEPT_FIELDS) {
+  for (const name of LOGGED_FIELDS) {
     const value = entry[name];
     if (typeof value === 'string') fields[name] = shown(value);
     else if (typeof value === 'number' || typeof value === 'boolean') fields[name] = value;
   }
   const error = entry['error'] ?? entry['err'];
   if (error instanceof Error) fields['error'] = shown(describeError(error));
+  else if (typeof error === 'string') fields['error'] = shown(error);
   return fields;
 }
 

@@ -2,7 +2,6 @@ import { mkdir } from 'node:fs/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import { NativeConnection, TransportError, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
-import type { Logger } from 'pino';
 import type { ActivityDependencies } from '../../activities';
 import {
   Clusters,
@@ -13,6 +12,7 @@ import {
   tellOverdueReadiness,
   tellRecordAlarm,
 } from '../../activities';
+import type { Log } from '../contracts/log';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { InventoryInForce, inventoryDigest, readSigningKey } from '../inventory';
@@ -39,7 +39,7 @@ export interface WorkerOptions {
   /** The workflows, bundled. Default: the bundle of the build, else the sources. */
   readonly bundle?: WorkflowBundleOption;
   /** Default: JSON lines on standard error, redacted, which the SDK gets too. */
-  readonly log?: Logger;
+  readonly log?: Log;
   /** Whether all open runs are replayed before the first poll. Default: true. */
   readonly replay?: boolean;
   /** For tests: shorter times of what is waited for by time alone. */
@@ -332,7 +332,7 @@ function locksOf({ deployments }: Inventory): ReadonlySet<string> {
 }
 
 /** A seal key that was taken away too early: the run parks where it needs it, and this says so before. */
-function warnOfSealKeys(keyring: SealKeyring, log: Logger) {
+function warnOfSealKeys(keyring: SealKeyring, log: Log) {
   return ({ workflowId, history }: { readonly workflowId: string; readonly history: unknown }): void => {
     for (const kid of missingSealKeys(keyring, history)) {
       const text = `An open run has values sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS_FILE does not have: put that entry back, behind the one that seals, and restart`;

@@ -4,7 +4,7 @@ import type { Client, HistoryAndWorkflowId } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
 import { ReplayError, Worker } from '@temporalio/worker';
 import type { WorkerInterceptors, WorkflowBundleOption } from '@temporalio/worker';
-import type { Logger } from 'pino';
+import type { Log } from '../contracts/log';
 import { RUNBOOK_NAMES } from '../contracts/names';
 import { projectRoot } from '../dev-server/locations';
 import { RunbookError } from '../errors';
@@ -59,7 +59,7 @@ interface ReplayRules {
   readonly locks: ReadonlySet<string>;
   /** Warn of those, too, and start all the same. */
   readonly ignoreFailures: boolean;
-  readonly log: Logger;
+  readonly log: Log;
   /** Sees each history before it is replayed. */
   readonly look: (run: HistoryAndWorkflowId) => void;
 }

@@ -26,6 +26,11 @@ describe("the worker's log", () => {
     expect(text).not.toContain('canary');
   });
 
+  it('says whom a notification did not reach, and why', () => {
+    const failed = { target: 'pager', event: 'critical-finding', why: 'answered 403' };
+    expect(JSON.parse(logged((log) => log.warn(failed, 'notification not delivered')))).toMatchObject(failed);
+  });
+
   it('redacts texts in messages, fields and errors, and writes no stack', () => {
     const text = logged((log) => {
       log.warn(`got ${TOKEN}`);
