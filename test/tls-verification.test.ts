@@ -5,10 +5,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createServer } from 'node:tls';
 import type { Server, TLSSocket } from 'node:tls';
+import { listenOnLoopback } from '../src/simulator';
 import { temporaryDirectory } from './support/directory';
 import { FOREIGN_CERTIFICATE, LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './vault/support/loopback-certificate';
 
@@ -17,6 +17,7 @@ const CANARY = 'hvs.canaryThatAStrangerMustNotGet';
 
 const directory = temporaryDirectory('tls-verification');
 let stranger: Server;
+let port: number;
 /** What arrived at the stranger, decrypted. */
 let heard = '';
 
@@ -31,7 +32,7 @@ beforeAll(async () => {
     });
   });
   stranger.on('tlsClientError', () => undefined);
-  await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve));
+  port = await listenOnLoopback(stranger);
 });
 afterAll(() => new Promise((resolve) => stranger.close(resolve)));
 
@@ -60,7 +61,6 @@ const SENDERS: Readonly<Record<string, string>> = {
 /** What each sender said at its end; all of them in one process that has the variable. */
 const ends = new Map<string, string>();
 beforeAll(async () => {
-  const { port } = stranger.address() as AddressInfo;
   const files = ['ca.pem', 'token'].map((name) => join(directory, name));
   const senders = Object.entries(SENDERS).map(([name, body]) => `${JSON.stringify(name)}: async () => { ${body} },`);
   const script = `

@@ -1,6 +1,7 @@
 /** What is wrong with a key share is told apart, and nobody is accused without proof. */
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { clusters, DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 
@@ -9,18 +10,14 @@ let ceremony: CeremonyHandle;
 let held: readonly string[];
 const wrong = (name: string) =>
   `${bench.person(name).share?.slice(0, -4) ?? ''}00${bench.person(name).share?.slice(-2) ?? ''}`;
-beforeAll(async () => {
-  bench = await ActivityBench.start({
-    topology: { clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1 })) },
-    drSets: { main: ['east', 'west'], alone: ['north'] },
-  });
-  ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
-  held = await bench.envelopes(ceremony.invitation, ['bert', 'cleo']);
+openBench((opened) => (bench = opened), {
+  topology: { clusters: clusters('east', 'west', 'north') },
+  drSets: { main: ['east', 'west'], alone: ['north'] },
 });
-afterAll(async () => {
+beforeAll(async () => {
+  ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
   for (const name of ['ada', 'bert']) bench.canary(`a wrong share of ${name}`, wrong(name));
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
+  held = await bench.envelopes(ceremony.invitation, ['bert', 'cleo']);
 });
 
 // A token that is in the ledger is not made again.

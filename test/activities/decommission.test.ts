@@ -2,22 +2,17 @@
 import { randomUUID } from 'node:crypto';
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationKind, TokenUse } from '../../src/contracts/runbook-inputs';
-import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, holding, openBench, replicating } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
 let bench: ActivityBench;
 /** East is DR primary of west and north, and performance primary of europe, which is DR primary of europe-dr. */
 openBench((opened) => (bench = opened), {
-  topology: {
-    readings: { leaderChangeChance: 0 },
-    clusters: ['east', 'west', 'north', 'europe', 'europe-dr'].map((name) => ({ name, nodes: 1 })),
-    performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
-    dr: [
-      { primary: 'east', secondaries: ['west', 'north'] },
-      { primary: 'europe', secondaries: ['europe-dr'] },
-    ],
-  },
-  drSets: { main: ['east', 'west', 'north'], eu: ['europe', 'europe-dr'] },
+  ...replicating(
+    { main: ['east', 'west', 'north'], eu: ['europe', 'europe-dr'] },
+    {},
+    { readings: { leaderChangeChance: 0 } },
+  ),
 });
 beforeEach(() => {
   bench.service.calls.length = 0;

@@ -6,7 +6,15 @@ import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { findDeployment, inventoryDigest } from '../../src/inventory';
 import type { ActivityBench } from '../support/activity-environment';
-import { DEPLOYMENT, drDemotion, drPromotion, holding, openBench } from '../support/activity-environment';
+import {
+  clusters,
+  DEPLOYMENT,
+  drDemotion,
+  drPromotion,
+  holding,
+  openBench,
+  replicating,
+} from '../support/activity-environment';
 import { planWith } from '../support/activity-environment';
 import { CHANGING } from '../support/faults';
 import { workersToken } from '../support/least-privilege';
@@ -24,10 +32,7 @@ let before: Readonly<Record<'demote' | 'promote', number>>;
 
 openBench((opened) => (bench = opened), {
   topology: {
-    clusters: [
-      { name: 'east', nodes: 1 },
-      { name: 'west', nodes: 3 },
-    ],
+    clusters: clusters({ east: 1, west: 3 }),
     readings: { leaderChangeChance: 0 },
   },
 });
@@ -390,11 +395,7 @@ describe('a DR set with a third member', () => {
   let three: ActivityBench;
   let given: Authority;
   openBench((opened) => (three = opened), {
-    topology: {
-      clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1 })),
-      dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
-      readings: { leaderChangeChance: 0 },
-    },
+    ...replicating({ main: ['east', 'west', 'north'] }, {}, { readings: { leaderChangeChance: 0 } }),
   });
   beforeAll(async () => {
     given = await three.authority();

@@ -1,29 +1,18 @@
 /** Every change of a filter needs an approval of exactly that. The activities decide it themselves. */
 import type { FilterState, PathsFilterFacts } from '../../src/contracts/activities';
 import { isWider } from '../../activities/filters/paths-filters';
-import { DEPLOYMENT, failing, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, failing, openBench, replicating } from '../support/activity-environment';
 import type { ActivityBench, Input } from '../support/activity-environment';
 
 const deny = (...paths: string[]) => ({ mode: 'deny' as const, paths });
 const KNOWN = 'eu-cluster';
 
+const FILTERS = { europe: deny('us-customers/'), asia: deny('kv/') };
+
 let bench: ActivityBench;
 /** East is performance primary of europe, which it knows by another id than its cluster ID, and of asia. */
 openBench((opened) => (bench = opened), {
-  topology: {
-    mounts: ['kv/', 'secret/', 'us-customers/'],
-    readings: { leaderChangeChance: 0 },
-    clusters: ['east', 'europe', 'asia'].map((name) => ({ name, nodes: 1 })),
-    performance: {
-      primary: 'east',
-      secondaries: [
-        { name: 'europe', filter: deny('us-customers/') },
-        { name: 'asia', filter: deny('kv/') },
-      ],
-    },
-    dr: [],
-  },
-  drSets: { main: ['east'], eu: ['europe'], ap: ['asia'] },
+  ...replicating({ main: ['east'], eu: ['europe'], ap: ['asia'] }, FILTERS, { readings: { leaderChangeChance: 0 } }),
   deployment: { pathsFilters: { europe: deny('us-customers/'), asia: deny('kv/', 'from-inventory/') } },
 });
 beforeAll(async () => {

@@ -3,7 +3,6 @@
  * many attempts, whether the orphan alarm is raised, or what the run is left with. Nobody is ever asked again: the very
  * same envelopes end in a token.
  */
-import type * as Activities from '../../activities';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { attemptMark } from '../../src/contracts/ceremony';
@@ -12,13 +11,9 @@ import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type * as Killable from '../ceremony/killable';
 import { killBeforeLastShare, killBeforeReport, killGeneration } from '../ceremony/killable';
 import type { ActivityBench } from '../support/activity-environment';
-import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import { clusters, DEPLOYMENT, openBench } from '../support/activity-environment';
 
-jest.mock('../../activities', () => {
-  const actual = jest.requireActual<typeof Activities>('../../activities');
-  const { killable } = jest.requireActual<typeof Killable>('../ceremony/killable');
-  return { ...actual, interceptActivities: (given: never) => killable(actual.interceptActivities(given)) };
-});
+jest.mock('../../activities', () => jest.requireActual<typeof Killable>('../ceremony/killable').killableActivities());
 
 const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
 const START = `POST ${BASE}/attempt`;
@@ -34,10 +29,7 @@ let envelopes: readonly string[];
 
 openBench((opened) => (bench = opened), {
   topology: {
-    clusters: [
-      { name: 'east', nodes: 1 },
-      { name: 'west', nodes: 3 },
-    ],
+    clusters: clusters({ east: 1, west: 3 }),
   },
 });
 beforeAll(async () => {

@@ -3,11 +3,13 @@ import { access, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders, Server, ServerResponse } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
-import type { AddressInfo, Server as TcpServer } from 'node:net';
+import type { Server as TcpServer } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import type * as Undici from 'undici';
 import { findDeployment } from '../../src/inventory';
 import { hooks } from '../../src/inventory/schema';
+import { listenOnLoopback } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT, holding } from '../support/activity-environment';
 import type { CallOptions } from '../support/activity-environment';
 
@@ -42,18 +44,14 @@ const got: { readonly method?: string; readonly headers: IncomingHttpHeaders; re
 
 beforeAll(async () => {
   receiver = createServer((request, response) => {
-    let body = '';
-    request.on('data', (chunk: Buffer) => (body += chunk.toString()));
-    request.on('end', () => {
+    void text(request).then((body) => {
       got.push({ method: request.method, headers: request.headers, body });
       answer(response);
     });
   });
-  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
-  address = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hooks`;
+  address = `http://127.0.0.1:${await listenOnLoopback(receiver)}/hooks`;
   silent = createTcpServer((socket) => void socket.on('error', () => undefined).resume());
-  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
-  silentAddress = `https://127.0.0.1:${(silent.address() as AddressInfo).port}/`;
+  silentAddress = `https://127.0.0.1:${await listenOnLoopback(silent)}/`;
   process.env['TEST_HOOK_HEADER'] = `Bearer ${HEADER}`;
   bench = await ActivityBench.start({
     deployment: {
@@ -78,7 +76,6 @@ beforeEach(() => {
   got.length = 0;
   answer = (response) => response.writeHead(204).end();
 });
-afterEach(() => expect(bench.leaks()).toEqual([]));
 
 const run = (name: HookOf, options?: CallOptions) => bench.call('runHook', hook(name), options);
 const refuses = (name: HookOf, code: string, expected: object, options?: CallOptions) =>

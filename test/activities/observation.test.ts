@@ -3,15 +3,12 @@ import { join } from 'node:path';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/observe';
 import { tooSlow } from '../support/by-hand';
-import { ActivityBench, DEPLOYMENT, holding, openBench } from '../support/activity-environment';
+import { ActivityBench, clusters, DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 
 let bench: ActivityBench;
 openBench((opened) => (bench = opened), {
   topology: {
-    clusters: [
-      { name: 'east', nodes: 3 },
-      { name: 'west', nodes: 3 },
-    ],
+    clusters: clusters({ east: 3, west: 3 }),
     readings: { optionalFieldMissingChance: 1, leaderChangeChance: 0 },
   },
 });

@@ -17,7 +17,6 @@ beforeEach(async () => {
   await bench.forgetTokens();
   before = bench.cluster('west').snapshotState().operationTokens;
 });
-afterEach(() => expect(bench.leaks()).toEqual([]));
 
 const dispose = (tokens: Parameters<typeof bench.activities.deleteOperationTokens>[0]['tokens']) =>
   bench.call('deleteOperationTokens', { deployment: DEPLOYMENT, tokens });

@@ -2,28 +2,23 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { Input } from '../support/activity-environment';
 import { demotePrimary, revokeSecondary } from '../../src/simulator/roles';
-import { ActivityBench, DEPLOYMENT, holding } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, holding, replicating } from '../support/activity-environment';
+import { until } from '../support/by-hand';
 
 const PROMOTE = 'POST /v1/sys/replication/performance/secondary/promote';
 
 let bench: ActivityBench;
 beforeEach(async () => {
   bench = await ActivityBench.start({
-    topology: {
-      readings: { leaderChangeChance: 0 },
-      timing: { canaryMs: 600_000 },
-      clusters: ['east', 'west', 'europe', 'asia'].map((name) => ({ name, nodes: 1 })),
-      performance: { primary: 'east', secondaries: [{ name: 'europe' }, { name: 'asia' }] },
-      dr: [{ primary: 'east', secondaries: ['west'] }],
-    },
-    drSets: { main: ['east', 'west'], eu: ['europe'], asia: ['asia'] },
+    ...replicating(
+      { main: ['east', 'west'], eu: ['europe'], asia: ['asia'] },
+      {},
+      { readings: { leaderChangeChance: 0 } },
+    ),
     limits: { primaryGone: '1s' },
   });
 });
-afterEach(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
-});
+afterEach(() => bench.stop());
 
 const assess = (more: object = {}) => bench.assess('performancePromotion', { to: 'europe', ...more });
 const approved = (more: object = {}) => bench.authorityOf('performancePromotion', { to: 'europe', ...more }, 'promote');
@@ -58,10 +53,6 @@ async function putFilter(cluster: string, id: string, filter?: object): Promise<
 }
 
 const mode = (name: string) => bench.cluster(name).snapshotState().performance.mode;
-async function until(holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + 60_000;
-  while (!holds() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
-}
 
 it('a plan for one cluster promotes no other, says nothing of force, and lets nobody pass over the proof', async () => {
   const authority = await approved();
@@ -118,7 +109,7 @@ it('an unplanned promotion looks again right before the call: a primary or a DR 
   // It is back as a secondary, which proves that it is no primary; its DR secondary still could be one.
   for (const each of pair) await each.restart();
   demotePrimary(pair[0], 'performance');
-  await until(() => mode('east') === 'secondary');
+  await until('east is secondary', () => mode('east') === 'secondary');
   bench.service.advanceClock(3_000);
   await refuses('PRECONDITION_FAILED', couldBePromoted);
   for (const each of pair) await each.kill();

@@ -6,7 +6,7 @@ import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { DecisionAction } from '../../src/contracts/signals';
 import { demotePrimary } from '../../src/simulator/roles';
-import { DEPLOYMENT, drDemotion, drPromotion, holding, openBench } from '../support/activity-environment';
+import { clusters, DEPLOYMENT, drDemotion, drPromotion, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import type { ActivityEnd } from '../support/activity-events';
 import { decisionOf } from '../support/people';
@@ -25,10 +25,7 @@ let history: ActivityBench['history'];
 
 openBench((opened) => (bench = opened), {
   topology: {
-    clusters: [
-      { name: 'east', nodes: 3 },
-      { name: 'west', nodes: 1 },
-    ],
+    clusters: clusters({ east: 3, west: 1 }),
     // A secondary that may have heard of the write before its primary was gone is refused by the activity, not by 503.
     readings: { leaderChangeChance: 0, promoteRefusedBehindDeadSource: false },
   },

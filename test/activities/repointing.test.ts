@@ -2,7 +2,7 @@
 import type { Authority, PathsFilterFacts } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
-import { ActivityBench, DEPLOYMENT, holding, openBench } from '../support/activity-environment';
+import { ActivityBench, clusters, DEPLOYMENT, holding, openBench, replicating } from '../support/activity-environment';
 import type { CallOptions } from '../support/activity-environment';
 
 /** Calls since the test began: update-primary, issued activation tokens, revocations. */
@@ -25,10 +25,7 @@ describe('a DR secondary', () => {
 
   openBench((opened) => (bench = opened), {
     topology: {
-      clusters: [
-        { name: 'east', nodes: 3 },
-        { name: 'west', nodes: 1 },
-      ],
+      clusters: clusters({ east: 3, west: 1 }),
       readings: { leaderChangeChance: 0 },
     },
   });
@@ -262,26 +259,17 @@ describe('a performance secondary that does not follow', () => {
   let bench: ActivityBench;
   let europe: SimulatedCluster;
   let authority: Authority;
+  const readings = { leaderChangeChance: 0, performanceSecondariesFollow: false };
   beforeEach(async () => {
     bench = await ActivityBench.start({
-      topology: {
-        mounts: ['kv/', 'secret/', 'us-customers/'],
-        readings: { leaderChangeChance: 0, performanceSecondariesFollow: false },
-        clusters: ['east', 'west', 'europe'].map((name) => ({ name, nodes: 1 })),
-        performance: { primary: 'east', secondaries: [{ name: 'europe', filter: FILTER }] },
-        dr: [{ primary: 'east', secondaries: ['west'] }],
-      },
-      drSets: { main: ['east', 'west'], eu: ['europe'] },
+      ...replicating({ main: ['east', 'west'], eu: ['europe'] }, { europe: FILTER }, { readings }),
       timing: { underWayMs: UNDER_WAY_MS },
     });
     europe = bench.cluster('europe');
     authority = await bench.authority();
     await bench.switchOver(authority);
   });
-  afterEach(async () => {
-    expect(bench.leaks()).toEqual([]);
-    await bench.stop();
-  });
+  afterEach(() => bench.stop());
 
   const read = () => bench.call('readPathsFilter', TO_WEST);
   const writing = (id: string, filter: PathsFilterFacts = FILTER) => {

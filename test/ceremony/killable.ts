@@ -3,11 +3,12 @@
  * good where it waits for the service: no answer reaches it, it makes no further call, no `finally` of it runs, its
  * heartbeats end and nothing is reported. So Temporal sees what it sees after SIGKILL: silence until the heartbeat
  * timeout, then another attempt over what is on disk. What this leaves out, the loss of the workflow cache and of the
- * pollers, is in `burst-killed.test.ts`, with real processes.
+ * pollers, is in `test/long/worker-killed.test.ts`, with real processes.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { CompleteAsyncError, Context } from '@temporalio/activity';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
+import type * as Activities from '../../activities';
 import { Transport } from '../../src/vault/transport';
 
 class Attempt {
@@ -48,8 +49,14 @@ export function killBeforeLastShare(cluster: string): { remove(): void } {
 
 const KILLABLE = new Set(['startGeneration', 'completeGeneration']);
 
+/** The activities, with token generations that can be killed: for `jest.mock`. */
+export function killableActivities() {
+  const actual = jest.requireActual<typeof Activities>('../../activities');
+  return { ...actual, interceptActivities: (given: never) => killable(actual.interceptActivities(given)) };
+}
+
 /** What activities are wrapped in, with token generations that can be killed. */
-export function killable(border: ActivityInterceptorsFactory): ActivityInterceptorsFactory {
+function killable(border: ActivityInterceptorsFactory): ActivityInterceptorsFactory {
   freezeTransports();
   return (context) => {
     const { inbound, ...others } = border(context);

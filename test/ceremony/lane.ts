@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { request } from 'undici';
 import type { Report } from '../../src/contracts/report';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
+import { until } from '../support/by-hand';
 import type { Scenario, TestRun } from '../support/scenario';
 import { killBeforeReport, killGeneration } from './killable';
 import type { Mishap, Order } from './orders';
@@ -173,11 +174,7 @@ export class CeremonyLane {
   async #restore(): Promise<void> {
     await this.#west.restart();
     for (const node of this.#west.nodes) node.attempts.cancel();
-    const deadline = Date.now() + WAIT_MS;
-    while (this.#west.snapshotState().activeNode === undefined) {
-      if (Date.now() > deadline) throw new Error(`${this.cluster} has no leader`);
-      await delay(20);
-    }
+    await until(`a leader of ${this.cluster}`, () => this.#west.snapshotState().activeNode !== undefined);
   }
 }
 

@@ -55,7 +55,8 @@ export class Player {
     await invited();
     for (const act of acts) {
       await this.send(act);
-      if (oneByOne) await this.#look('a receipt', ({ receipts, outcome }) => receipts.length >= this.#sent || outcome);
+      const isAnswered = ({ receipts, outcome }: RunStatus) => receipts.length >= this.#sent || outcome !== undefined;
+      if (oneByOne) await run.until('a receipt', isAnswered, WAIT_MS);
     }
     const report = await this.#answerUntilTheEnd(freeSlot);
     return { run, report, asked: this.#asked, secrets: this.#secrets };
@@ -65,7 +66,8 @@ export class Player {
   async #untilInvited(): Promise<TestRun> {
     for (let starts = 1; ; starts += 1) {
       const run = await this.#start();
-      this.#invitation = await this.#look('an invitation', ({ invitation, outcome }) => invitation ?? (outcome && ''));
+      const invited = ({ invitation, outcome }: RunStatus) => invitation ?? (outcome && '');
+      this.#invitation = await run.until('an invitation', invited, WAIT_MS);
       if (this.#invitation !== '') return run;
       const { outcome } = await run.status();
       if (outcome !== 'refused' || starts === STARTS)
@@ -218,16 +220,5 @@ export class Player {
     } catch {
       return undefined;
     }
-  }
-
-  async #look<T>(what: string, look: (status: RunStatus) => T | undefined): Promise<T> {
-    const deadline = Date.now() + WAIT_MS;
-    while (Date.now() < deadline) {
-      const status = await this.#status();
-      const found = status === undefined ? undefined : look(status);
-      if (found !== undefined) return found;
-      await delay(POLL_MS / 2);
-    }
-    throw new Error(`not seen in time: ${what}; last status ${JSON.stringify(await this.#status(), undefined, 1)}`);
   }
 }

@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { parse } from 'yaml';
 import { loadInventory } from '../../src/inventory';
 import { temporaryDirectory } from '../support/directory';
+import { pair } from '../support/site';
 import { workersToken } from '../support/least-privilege';
 import { formatPublicKey, newSigningKey, readHolderKey, readPins, spokenFingerprint } from '../../src/keys';
 import { Secret } from '../../src/secret';
@@ -39,13 +40,7 @@ const sentBack = ({ out }: CliResult): string => /^ {2}([a-z]+\/\S+)$/m.exec(out
 
 beforeAll(async () => {
   await writeFile(join(folder, 'passphrase'), PASSPHRASE, { mode: 0o600 });
-  service = await startSimulatedService({
-    clusters: [
-      { name: 'east', nodes: 3 },
-      { name: 'west', nodes: 3 },
-    ],
-    dr: [{ primary: 'east', secondaries: ['west'] }],
-  });
+  service = await startSimulatedService(pair(3));
   initialised = await cli(site('site', '--yes'), { interactive: false });
   lines = [...initialised.out.matchAll(/runbook join (\S+)/g)].map(([, line = '']) => line);
   inventory = join(folder, 'site', 'inventory.yaml');

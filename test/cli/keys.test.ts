@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Secret } from '../../src/secret';
 import {
@@ -10,13 +9,10 @@ import {
   SealKeyring,
   spokenFingerprint,
 } from '../../src/keys';
+import { temporaryDirectory } from '../support/directory';
 import { cli } from './support';
 
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'keys-'));
-});
-afterAll(() => rm(directory, { recursive: true }));
+const directory = temporaryDirectory('keys');
 
 describe('runbook keys', () => {
   it('workers makes a signing key that trust pins; a key is never overwritten', async () => {

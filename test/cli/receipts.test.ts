@@ -1,10 +1,10 @@
 /** What a command says of a signal that it sent, while workers and the server come and go. */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { connectTemporal, describe as describeRun } from '../../src/cli/run';
 import { sendSignal } from '../../src/cli/signals';
+import { listenOnLoopback } from '../../src/simulator';
 import { payloadConverter } from '../../src/contracts/payload-converter';
 import { temporalServer } from '../support/temporal-server';
 
@@ -112,9 +112,7 @@ async function silencedSession() {
     ] as const)
       one.on('error', () => undefined).on('close', () => other.destroy());
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const address = `127.0.0.1:${await listenOnLoopback(server)}`;
   const session = await connectTemporal({ address }, { TEMPORAL_CONFIG_FILE: '/nonexistent' });
   isSilent = true;
   const close = async () => {

@@ -1,7 +1,6 @@
 /** The holder's page as a file: the same sources give the same bytes, which need nothing and allow nothing else. */
 import { createHash } from 'node:crypto';
-import { cp, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buildHolderPage, writeHolderPage } from '../../scripts/bundle-holder-page';
 import type { BuiltPage } from '../../scripts/bundle-holder-page';
@@ -9,14 +8,13 @@ import { fillPage } from '../../src/cli/commands/share';
 import { projectRoot } from '../../src/dev-server/locations';
 import { formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/keys';
 import { cli } from '../cli/support';
+import { temporaryDirectory } from '../support/directory';
 
-let directory: string;
+const directory = temporaryDirectory('holder-page-file');
 let built: BuiltPage;
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'holder-page-file-'));
   built = await buildHolderPage();
 });
-afterAll(() => rm(directory, { recursive: true }));
 
 const hashOf = (text: string, form: 'hex' | 'base64') => createHash('sha256').update(text).digest(form);
 

@@ -11,8 +11,9 @@ import {
 } from '../../src/keys';
 import type { CreatedInvitation, PersonFacts } from '../../src/keys';
 import { lookup, rehearsalFacts, RUN, shareText } from '../keys/builders';
+import { until } from '../support/by-hand';
 import { findChromium } from '../support/chromium';
-import { agree, check, checkRefused, encryptAndCopy, messageOf, openStage, pinOf, until, visit } from './support';
+import { agree, check, checkRefused, encryptAndCopy, messageOf, openStage, pinOf, visit } from './support';
 import type { Stage } from './support';
 
 const executable = findChromium();
@@ -75,7 +76,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     ] as const) {
       await page.fill('#passphrase', given);
       await page.click('#encrypt');
-      await until(async () => (await messageOf(page, 3)).includes(refusal));
+      await until(refusal, async () => (await messageOf(page, 3)).includes(refusal));
     }
     await page.fill('#passphrase', passphrase);
     const envelope = await encryptAndCopy(page);
@@ -248,7 +249,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
       'style-src-elem',
     ];
     const refused = () => page.evaluate<string[]>('[...new Set(window.refused)].sort()');
-    await until(async () => (await refused()).length >= needed.length);
+    await until('every refusal', async () => (await refused()).length >= needed.length);
     expect(await refused()).toEqual(needed);
     expect(await page.evaluate('window.injected')).toBeUndefined();
     expect(paths).toEqual([]);

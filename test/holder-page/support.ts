@@ -1,8 +1,5 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
 import { buildHolderPage } from '../../scripts/bundle-holder-page';
@@ -10,7 +7,9 @@ import { fillPage } from '../../src/cli/commands/share';
 import { formatPublicKey } from '../../src/keys';
 import type { CreatedInvitation, InvitationFacts, KeyRecords, SigningKey } from '../../src/keys';
 import { HolderBench } from '../cli/support';
+import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 import { invitationFacts } from '../keys/builders';
+import { until } from '../support/by-hand';
 import { startChromium } from '../support/chromium';
 
 /** A deployment's workers, as far as a holder meets them, and a browser. */
@@ -62,16 +61,12 @@ export async function openStage(executable: string): Promise<Stage> {
       const server = createServer(({ url = '' }, response) => {
         paths.push(url);
         response.setHeader('content-type', 'text/html').end(answer(url));
-      }).listen(0, '127.0.0.1');
+      });
       servers.push(server);
-      await once(server, 'listening');
-      return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, paths };
+      return { address: `http://127.0.0.1:${await listenOnLoopback(server)}`, paths };
     },
     close: async () => {
-      for (const server of servers) {
-        server.close();
-        server.closeAllConnections();
-      }
+      await Promise.all(servers.map(closeAtOnce));
       await browser.close();
       await bench.close();
     },
@@ -117,7 +112,9 @@ export async function check(page: Page, invitation: string, holder: string): Pro
 /** Step 1 where it does not go on: waits until what is wrong is said. */
 export async function checkRefused(page: Page, invitation: string, holder: string, expected: string): Promise<void> {
   await check(page, invitation, holder);
-  await until(async () => (await page.isEnabled('#check')) && (await page.innerText('#error-1')).includes(expected));
+  // The page's own policy forbids to wait inside of it.
+  const isSaid = async () => (await page.isEnabled('#check')) && (await page.innerText('#error-1')).includes(expected);
+  await until(expected, isSaid);
 }
 
 /** Step 2: agrees to what is asked. */
@@ -135,13 +132,4 @@ export async function encryptAndCopy(page: Page): Promise<unknown> {
   await page.click('#copy');
   await page.waitForSelector('#copied .box.good');
   return JSON.parse(await page.evaluate<string>('navigator.clipboard.readText()'));
-}
-
-/** Waits until something holds; the page's own policy forbids to wait inside of it. */
-export async function until(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 90_000;
-  while (!(await holds())) {
-    if (Date.now() > deadline) throw new Error('it never came true');
-    await delay(25);
-  }
 }

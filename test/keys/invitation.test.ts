@@ -1,12 +1,11 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readdir } from 'node:fs/promises';
 import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
 import { verifyInvitation } from '../../src/documents/invitation';
 import { createInvitation, readOwnInvitation } from '../../src/keys/invitation';
 import type { CreatedInvitation } from '../../src/keys/invitation';
 import { KeyRecords } from '../../src/keys/key-records';
 import { newSigningKey } from '../../src/keys/holder-keys';
+import { temporaryDirectory } from '../support/directory';
 import { failureOf, invitationFacts, rehearsalFacts, RUN } from './builders';
 
 const NOW = 1_900_000_000_000;
@@ -14,16 +13,14 @@ const { key } = newSigningKey();
 const stranger = newSigningKey().key;
 const pins = [{ environment: 'production', kid: key.kid, x: key.x }];
 const facts = invitationFacts();
-let directory: string;
+const directory = temporaryDirectory('invitation');
 let records: KeyRecords;
 let created: CreatedInvitation;
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'invitation-'));
   records = await KeyRecords.open({ directory, storage: 'disk' });
   created = await createInvitation(records, key, RUN, 'ceremony', facts, NOW);
 });
-afterAll(() => rm(directory, { recursive: true }));
 
 const verify = (jws: unknown, changes: { now?: number; holder?: string; pins?: typeof pins } = {}) =>
   verifyInvitation(jws, { pins, now: NOW, holder: 'cyd', ...changes });

@@ -1,4 +1,5 @@
 import type { ReplicationKind, SimulatedCluster, Topology } from '../../src/simulator';
+import { clusters } from '../support/site';
 import { callNode, until } from '../support/by-hand';
 import type { PlainAnswer, PlainCall } from '../support/by-hand';
 
@@ -64,12 +65,7 @@ export function deployment(overrides: Partial<Topology> = {}): Topology {
   return {
     seed: 7,
     mounts: ['kv/', 'secret/'].map((path) => ({ path, version: 1 as const })),
-    clusters: [
-      { name: 'east', nodes: 3 },
-      { name: 'west', nodes: 3 },
-      { name: 'north', nodes: 1 },
-      { name: 'south', nodes: 1 },
-    ],
+    clusters: clusters({ east: 3, west: 3, north: 1, south: 1 }),
     performance: { primary: 'east', secondaries: [{ name: 'north' }] },
     dr: [
       { primary: 'east', secondaries: ['west'] },

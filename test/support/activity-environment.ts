@@ -55,8 +55,10 @@ import { workersToken } from './least-privilege';
 import { RecordServer } from './record-server';
 import type { TestPerson } from './people';
 import { approvalOf, envelopeOf } from './people';
-import { inventoryText, peopleOf, tokenFile, withTokenFiles } from './site';
+import { inventoryText, pair, peopleOf, tokenFile, withTokenFiles } from './site';
 import type { SiteOptions } from './site';
+
+export { clusters, FILTER, replicating } from './site';
 
 recordEndpointCalls();
 
@@ -203,11 +205,7 @@ export class ActivityBench {
     const service = await startSimulatedService({
       seed: 5,
       pace: 'quick',
-      clusters: [
-        { name: 'east', nodes: 1 },
-        { name: 'west', nodes: 1 },
-      ],
-      dr: [{ primary: 'east', secondaries: ['west'] }],
+      ...pair(),
       ...options.topology,
       // A write of the primary's own right before a demotion would be a loss that no test asked for.
       timing: { canaryMs: 600_000, ...options.topology?.timing },
@@ -606,9 +604,11 @@ export class ActivityBench {
     return [...new Set(findCanaries(this.emitted.join('\n'), this.secrets))];
   }
 
+  /** Ends all of it; fails where what the activities emitted holds a secret. */
   async stop(): Promise<void> {
     await this.service.stop();
     await rm(this.directory, { recursive: true, force: true });
+    expect(this.leaks()).toEqual([]);
   }
 
   /** Of Temporal the activities read the run's own history, descriptions of other runs, and results of closed ones. */
@@ -669,10 +669,7 @@ export function openBench(give: (opened: ActivityBench) => void, options?: Bench
     bench = await ActivityBench.start(options);
     give(bench);
   });
-  afterAll(async () => {
-    await bench?.stop();
-    expect(bench?.leaks()).toEqual([]);
-  });
+  afterAll(() => bench?.stop());
 }
 
 /** A plan of these members, or of this very text, and its digest. */

@@ -23,7 +23,7 @@ import { Secret } from '../../src/secret';
 import { newSealKey, newSigningKey, SealKeyring, sealValue } from '../../src/keys';
 import type { SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
-import type { SimulatedService, Topology } from '../../src/simulator';
+import type { Fault, FaultHandle, SimulatedService, Topology } from '../../src/simulator';
 import { startWorker } from '../../src/worker/start-worker';
 import type { RunningWorker } from '../../src/worker/start-worker';
 import { recordEndpointCalls } from './endpoint-calls';
@@ -34,7 +34,7 @@ import type { WorkersRights } from './least-privilege';
 import type { TestPerson } from './people';
 import { reportOf } from './reports';
 import { findCanaries, historyText } from './secret-search';
-import { inventoryText, peopleOf, tokenFile, withTokenFiles } from './site';
+import { inventoryText, pair, peopleOf, tokenFile, withTokenFiles } from './site';
 import type { SiteOptions } from './site';
 import { TestRun } from './test-run';
 import type { Deed } from './test-run';
@@ -90,45 +90,6 @@ export interface ScenarioOptions extends SiteOptions {
   readonly worker?: 'in-process' | 'none';
 }
 
-/** Clusters of one node each. */
-export const clusters = (...names: readonly string[]) => names.map((name) => ({ name, nodes: 1 }));
-
-/** The two clusters of most tests: three nodes each where a leader change matters. */
-export function pair(nodes = 1, version?: string): Pick<Topology, 'clusters' | 'dr'> {
-  const cluster = { nodes, ...(version === undefined ? {} : { version }) };
-  return {
-    clusters: ['east', 'west'].map((name) => ({ name, ...cluster })),
-    dr: [{ primary: 'east', secondaries: ['west'] }],
-  };
-}
-
-/** A paths filter that several deployments have. */
-export const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
-
-/**
- * Clusters of one node each, by DR set: the first of each set is DR primary of the others, and the first of all is
- * performance primary of the first of every further set, with these paths filters.
- */
-export function replicating(
-  drSets: Readonly<Record<string, readonly string[]>>,
-  filters: Readonly<Record<string, typeof FILTER>> = {},
-): Pick<ScenarioOptions, 'drSets'> & { readonly topology: Partial<Topology> } {
-  const sets = Object.values(drSets);
-  const [[primary = ''] = [], ...further] = sets;
-  const secondaries = further.map(([name = '']) => ({ name, ...(filters[name] && { filter: filters[name] }) }));
-  return {
-    drSets,
-    topology: {
-      mounts: [...new Set(['kv/', 'secret/', ...Object.values(filters).flatMap(({ paths }) => paths)])],
-      clusters: clusters(...sets.flat()),
-      ...(secondaries.length > 0 && { performance: { primary, secondaries } }),
-      dr: sets.flatMap(([of = '', ...followers]) =>
-        followers.length > 0 ? [{ primary: of, secondaries: followers }] : [],
-      ),
-    },
-  };
-}
-
 /** The service as most tests have it. */
 export function simulated(topology: Partial<Topology> = {}, more: Partial<Topology> = {}): Promise<SimulatedService> {
   // A write of the primary's own right before a demotion would be a loss that no test asked for.
@@ -142,6 +103,8 @@ export class Scenario {
   readonly name = `test-${randomUUID().slice(0, 8)}`;
   readonly taskQueue = uniqueTaskQueue('runbooks');
   readonly logLines: string[] = [];
+  /** What `loseAnswers` is to lose. */
+  readonly losing: (Fault & { readonly handle: FaultHandle })[] = [];
   readonly workersKey: SigningKey;
   readonly #secrets = new Map<string, string>();
   readonly #people: ReadonlyMap<string, TestPerson>;
@@ -502,6 +465,7 @@ export class Scenario {
 }
 
 export { temporaryDirectory } from './directory';
+export { clusters, FILTER, pair, replicating } from './site';
 export type { Deed, Parked, TestRun } from './test-run';
 
 /** A scenario for the tests of a file or a group. */

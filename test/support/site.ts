@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import type { SimulatedCluster, SimulatedService } from '../../src/simulator';
+import type { SimulatedCluster, SimulatedService, Topology } from '../../src/simulator';
 import type { TestPerson } from './people';
 import { makePerson } from './people';
 
@@ -16,6 +16,52 @@ export interface SiteOptions {
   readonly limits?: Members;
   readonly person?: (name: string) => Members | undefined;
   readonly cluster?: (name: string) => Members;
+}
+
+/** Clusters of one node each, or of as many as are told. */
+export const clusters = (...names: readonly (string | Readonly<Record<string, number>>)[]) =>
+  names.flatMap((each) =>
+    typeof each === 'string'
+      ? { name: each, nodes: 1 }
+      : Object.entries(each).map(([name, nodes]) => ({ name, nodes })),
+  );
+
+/** The two clusters of most tests: three nodes each where a leader change matters. */
+export function pair(nodes = 1, version?: string): Pick<Topology, 'clusters' | 'dr'> {
+  const cluster = { nodes, ...(version === undefined ? {} : { version }) };
+  return {
+    clusters: ['east', 'west'].map((name) => ({ name, ...cluster })),
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  };
+}
+
+/** A paths filter that several deployments have. */
+export const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
+
+/**
+ * Clusters of one node each, by DR set: the first of each set is DR primary of the others, and the first of all is
+ * performance primary of the first of every further set, with these paths filters. `more` is what else it has.
+ */
+export function replicating(
+  drSets: Readonly<Record<string, readonly string[]>>,
+  filters: Readonly<Record<string, typeof FILTER>> = {},
+  more: Partial<Topology> = {},
+): Pick<SiteOptions, 'drSets'> & { readonly topology: Partial<Topology> } {
+  const sets = Object.values(drSets);
+  const [[primary = ''] = [], ...further] = sets;
+  const secondaries = further.map(([name = '']) => ({ name, ...(filters[name] && { filter: filters[name] }) }));
+  return {
+    drSets,
+    topology: {
+      mounts: [...new Set(['kv/', 'secret/', ...Object.values(filters).flatMap(({ paths }) => paths)])],
+      clusters: clusters(...sets.flat()),
+      ...(secondaries.length > 0 && { performance: { primary, secondaries } }),
+      dr: sets.flatMap(([of = '', ...followers]) =>
+        followers.length > 0 ? [{ primary: of, secondaries: followers }] : [],
+      ),
+      ...more,
+    },
+  };
 }
 
 const GATES = {

@@ -41,9 +41,13 @@ export class TestRun {
   }
 
   /** Waits until the status says so; fails with the last status. */
-  async until<T>(what: string, look: (status: RunStatus) => T | undefined | false): Promise<T> {
+  async until<T>(
+    what: string,
+    look: (status: RunStatus) => T | undefined | false,
+    withinMs = WAIT_MS,
+  ): Promise<T> {
     const begin = Date.now();
-    const deadline = begin + WAIT_MS;
+    const deadline = begin + withinMs;
     let last: RunStatus | undefined;
     for (;;) {
       try {

@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { listenOnLoopback } from '../../src/simulator';
 import { ServiceClient } from '../../src/vault';
 import { Secret } from '../../src/secret';
 import { temporaryDirectory } from '../support/directory';
@@ -43,9 +44,7 @@ describe('a request', () => {
   it('that never got a connection was not sent, even if the time-out ended it', async () => {
     // Accepts TCP and never speaks TLS: the connection is not made.
     const silent = createServer(() => undefined);
-    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
-    const bound = silent.address();
-    const address = `https://127.0.0.1:${typeof bound === 'object' ? bound?.port : 0}`;
+    const address = `https://127.0.0.1:${await listenOnLoopback(silent)}`;
     const sockets = new Set<{ destroy(): void }>();
     silent.on('connection', (socket) => sockets.add(socket));
     const { dr } = cluster.client([address]);

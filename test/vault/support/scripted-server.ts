@@ -1,7 +1,8 @@
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { closeAtOnce, listenOnLoopback } from '../../../src/simulator';
 
 /** What a scripted node does with one request. */
 export interface ScriptedReply {
@@ -36,11 +37,8 @@ export class ScriptedServer {
 
   static async start(tls?: { readonly key: string; readonly cert: string }): Promise<ScriptedServer> {
     const server = tls === undefined ? createServer() : createTlsServer({ ...tls });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const address = server.address();
-    if (address === null || typeof address === 'string') throw new Error('no port');
-    const scripted = new ScriptedServer(server, `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${address.port}`);
+    const port = await listenOnLoopback(server);
+    const scripted = new ScriptedServer(server, `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`);
     server.on('request', (request, response) => void scripted.answer(request, response));
     return scripted;
   }
@@ -65,18 +63,16 @@ export class ScriptedServer {
 
   /** The requests other than the client's own questions for the leader. */
   get calls(): readonly string[] {
-    return this.requests.map(({ method, path }) => `${method} ${path.slice('/v1/'.length)}`).filter(notLeader);
+    const calls = this.requests.map(({ method, path }) => `${method} ${path.slice('/v1/'.length)}`);
+    return calls.filter((call) => call !== 'GET sys/leader');
   }
 
   async stop(): Promise<void> {
-    this.server.closeAllConnections();
-    if (this.server.listening) await new Promise((resolve) => this.server.close(resolve));
+    await closeAtOnce(this.server);
   }
 
   private async answer(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = [];
-    for await (const chunk of incoming) chunks.push(chunk as Buffer);
-    const body = Buffer.concat(chunks).toString('utf8');
+    const body = await text(incoming);
     const request = { method: incoming.method ?? '', path: incoming.url ?? '', headers: incoming.headers, body };
     this.requests.push(request);
     const script = this.scripts.get(`${request.method} ${request.path.slice('/v1/'.length)}`);
@@ -89,15 +85,11 @@ export class ScriptedServer {
 }
 
 function send(response: ServerResponse, reply: ScriptedReply): void {
-  const text = reply.text ?? (reply.json === undefined ? '' : JSON.stringify(reply.json));
-  const length = reply.action === 'break' ? { 'content-length': String(text.length * 2) } : {};
+  const body = reply.text ?? (reply.json === undefined ? '' : JSON.stringify(reply.json));
+  const length = reply.action === 'break' ? { 'content-length': String(body.length * 2) } : {};
   response.writeHead(reply.status ?? 200, { 'content-type': 'application/json', ...length, ...reply.headers });
-  if (reply.action === 'break') response.write(text, () => response.destroy());
-  else response.end(text);
-}
-
-function notLeader(call: string): boolean {
-  return call !== 'GET sys/leader';
+  if (reply.action === 'break') response.write(body, () => response.destroy());
+  else response.end(body);
 }
 
 /** A port on loopback on which nothing listens any more. */
