@@ -138,22 +138,6 @@ describe('refused, and nothing reaches the service', () => {
     const told = { details: { observed: 'primary' } };
     await bench.refusedUnsent('promoteSecondary', promotion(), 'STATE_DIVERGED', told);
   });
-
-  it('tokens of another run, cluster or use do not promote', async () => {
-    await demote();
-    const other = { ...bench.run, rid: '00000000-0000-4000-8000-000000000000' };
-    const sealed = async (cluster: string, ...seal: Parameters<ActivityBench['sealOperationToken']>) =>
-      ({ source: 'sealed', cluster, value: await bench.sealOperationToken(...seal) }) as const;
-    for (const reference of [
-      await sealed('west', 'west', 'x', ['dr.promote'], other),
-      await sealed('west', 'west', 'x', ['dr.update-primary']),
-      await sealed('west', 'east', 'x', ['dr.promote']),
-      await sealed('east', 'east', 'x', ['dr.promote']),
-    ])
-      await bench.refusedUnsent('promoteSecondary', promotion(reference), 'SEALED_VALUE_INVALID', { retryable: false });
-    const batch = { source: 'batch', cluster: 'west' } as const;
-    await bench.refusedUnsent('promoteSecondary', promotion(batch), 'TOKEN_SOURCE_UNAVAILABLE');
-  });
 });
 
 describe('approvals that are older than they count', () => {

@@ -10,7 +10,6 @@ import { failureOf, invitationFacts, rehearsalFacts, RUN } from './builders';
 
 const NOW = 1_900_000_000_000;
 const { key } = newSigningKey();
-const stranger = newSigningKey().key;
 const pins = [{ environment: 'production', kid: key.kid, x: key.x }];
 const facts = invitationFacts();
 const directory = temporaryDirectory('invitation');
@@ -22,8 +21,7 @@ beforeAll(async () => {
   created = await createInvitation(records, key, RUN, 'ceremony', facts, NOW);
 });
 
-const verify = (jws: unknown, changes: { now?: number; holder?: string; pins?: typeof pins } = {}) =>
-  verifyInvitation(jws, { pins, now: NOW, holder: 'cyd', ...changes });
+const verify = (jws: unknown) => verifyInvitation(jws, { pins, now: NOW, holder: 'cyd' });
 
 describe('an invitation', () => {
   it('says everything that the protocol lists, of the run in whose name it is made', async () => {
@@ -86,15 +84,6 @@ describe('an invitation', () => {
   });
 
   it.each([
-    ['not pinned', { pins: [] }],
-    ['pinned with another key', { pins: [{ environment: 'production', kid: stranger.kid, x: stranger.x }] }],
-    ['expired', { now: NOW + 1_800_000 }],
-    ['for others', { holder: 'eve' }],
-  ])('is refused by the holder where it is %s', async (_what, changes) => {
-    expect((await failureOf(() => verify(created.jws, changes))).code).toBe('DOCUMENT_INVALID');
-  });
-
-  it.each([
     ['a further member', { extra: 1 }],
     ['an unknown use', { targets: [{ ...invitationFacts().targets[0], uses: ['dr.everything'] }] }],
     [
@@ -103,11 +92,6 @@ describe('an invitation', () => {
     ],
   ])('is refused with %s, although the signature is right', async (_what, changes) => {
     const jws = await signDocument('runbooks-invitation-v1', { ...created.invitation, ...changes }, key);
-    expect((await failureOf(() => verify(jws))).code).toBe('DOCUMENT_INVALID');
-  });
-
-  it('is not another document of the same signer', async () => {
-    const jws = await signDocument('runbooks-approval-v1', created.invitation, key);
     expect((await failureOf(() => verify(jws))).code).toBe('DOCUMENT_INVALID');
   });
 });
