@@ -7,7 +7,7 @@ import { APPROVALS_TOO_OLD, OPERATION_GATES, planIn } from '../../src/contracts/
 import { runbookPlan } from '../../src/contracts/payloads';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { isRunbookError, RunbookError } from '../../src/errors';
-import { countsIn, findDeployment, inventoryDigest } from '../../src/inventory';
+import { approversOf, countsIn, findDeployment, inventoryDigest } from '../../src/inventory';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { unwrapDocument } from '../../src/contracts/signals';
@@ -381,7 +381,8 @@ export function judgeGate(
     .map(({ name, verdict }) => ({ name, verdict, groups: inventory.people.get(name)?.groups ?? [] }));
   const policy = deployment.gates[gate];
   const needed = gate === 'force' ? Math.max(FORCE_APPROVALS, policy.approvals) : policy.approvals;
-  const evaluation = evaluateGate({ ...policy, approvals: needed }, requestedBy ?? 'unknown', counted);
+  const approvers = approversOf(inventory, deployment, gate).map(({ name }) => name);
+  const evaluation = evaluateGate({ ...policy, approvals: needed, approvers }, requestedBy ?? 'unknown', counted);
   const claims = new Set(approvals.filter(({ how }) => !countsIn(deployment, how)).map(({ name }) => name));
   const unmet = evaluation.missing.length > 0 && claims.size > 0;
   const attested = (name: string): Attested => ({

@@ -72,7 +72,7 @@ async function judgeArrived(
       ? refused('undecodable', 'the payload could not be read; send JSON, with encoding json/plain')
       : await judge(signal).catch((error: unknown) => {
           if (!isRunbookError(error)) throw error;
-          return refused('refused', error.message);
+          return refused('refused', withNext(error.message, error.next));
         });
     verdicts.push({ arrival, ...verdict });
   }

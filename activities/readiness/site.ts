@@ -204,7 +204,8 @@ function gateCheck(inventory: Inventory, deployment: Deployment, gate: GateName,
   const members = approversOf(inventory, deployment, gate);
   const names = members.map(({ name }) => name);
   const approvals = members.map(({ name, groups }) => ({ name, groups, verdict: 'approve' as const }));
-  const canBeMet = (requester?: string) => evaluateGate(policy, requester, approvals).satisfied;
+  const canBeMet = (requester?: string) =>
+    evaluateGate({ ...policy, approvers: names }, requester, approvals).satisfied;
   const blocked = names.filter((name) => !canBeMet(name));
   const mayAsk = [...inventory.people.keys()].some((name) => !blocked.includes(name));
   const reason = canBeMet() && blocked.length > 0 ? `; it cannot be met where ${blocked.join(' or ')} asks` : '';

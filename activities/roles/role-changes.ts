@@ -82,7 +82,15 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const { execution, clusters, signal, limits, access } = onCluster(input);
   const { sealKeyring, run } = execution;
   const other = clusters.of(deployment, otherCluster);
-  const [on, successor] = await Promise.all([awaitNamed(access, limits.demoteMs), awaitNamed(other, limits.demoteMs)]);
+  // Clients are held, and the primary can serve them as long as nothing was sent: a silent successor is given up early.
+  const patienceMs = former || execution.doubt.mayHaveSent ? limits.demoteMs : limits.demoteMs / 4;
+  const patientUntil = performance.now() + patienceMs;
+  const own = awaitNamed(access, limits.demoteMs);
+  const silentToo = async (error: unknown) => {
+    await own;
+    throw error;
+  };
+  const [on, successor] = await Promise.all([own, awaitNamed(other, patienceMs).catch(silentToo)]);
   const doing = { operation: `${kind}.primary.demote`, on, with: successor } as const;
   const verify = () => verifyBeginning(input, doing);
   const plan = await verifyOperation(input, doing);
@@ -117,7 +125,8 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       } else {
         held = await seeHeldWrites(plan, access, { kind });
         written = held?.wal ?? written;
-        const seen = await demandSuccessor(input, verify, { written: mayLose ? held?.wal : written, mayLose });
+        const upTo = { written: mayLose ? held?.wal : written, mayLose, patientUntil };
+        const seen = await demandSuccessor(input, verify, upTo);
         if (!hasReached(seen, written)) held = undefined;
       }
       return async () => {
@@ -298,19 +307,25 @@ const CATCH_UP_MS = 30_000;
  * be lost, is given a moment to have what the primary wrote since. Each look also judges whether this may begin still.
  *
  * @param upTo.written - how far the primary wrote, where that is waited for; demanded too where nothing may be lost
+ * @param upTo.patientUntil - where nothing was sent yet, a successor that does not answer is waited for until then
  * @returns the successor as it was seen
  */
 async function demandSuccessor(
   { deployment, kind, cluster, otherCluster, reached }: Demotion,
   verify: () => Promise<unknown>,
-  { written, mayLose }: { readonly written: WalIndex | undefined; readonly mayLose: boolean },
+  upTo: { readonly written: WalIndex | undefined; readonly mayLose: boolean; readonly patientUntil: number },
 ): Promise<ReplicationObservation> {
+  const { written, mayLose, patientUntil } = upTo;
   const { execution, signal, limits, access } = onCluster({ deployment, cluster: otherCluster });
   const { heartbeatAgeMs, catchUpMs } = limits;
   const wal = latest(reached, written);
+  const silent = (error: unknown): never => {
+    const tooLong = performance.now() >= patientUntil && !execution.doubt.mayHaveSent;
+    throw tooLong && isRunbookError(error) ? error.with({ retryable: false }) : error;
+  };
   const awaited = {
     ...replicationOf(access, kind, signal),
-    read: async () => (await Promise.all([readKind(access, kind, signal), verify()]))[0],
+    read: async () => (await Promise.all([readKind(access, kind, signal).catch(silent), verify()]))[0],
     until: (each: ReplicationObservation) => each.state !== 'stream-wals' || hasReached(each, wal),
     budgetMs: mayLose ? execution.timing.momentMs : Math.min(catchUpMs, CATCH_UP_MS),
     needed: `last remote WAL of ${otherCluster} at least ${wal ?? 'any'}`,

@@ -125,7 +125,7 @@ export function summaryLines(given: Report): string[] {
   const texts = [
     ...findings.flatMap(({ failed, line }) => (failed ? [line] : [])),
     ...headlinesBelow(report).map(({ text }) => text),
-    ...report.tokens.map(({ cluster, state, text }) => `Operation token of ${cluster}: ${state}. ${text}`),
+    ...report.tokens.map(({ cluster, state, text }) => `Operation token of ${cluster}: ${state}: ${text}`),
     ...findings.flatMap(({ failed, line }) => (failed ? [] : [line])),
     ...report.leftToDo.map((left) => `Left to do: ${left}`),
     `History: ${report.historyEvents} events`,

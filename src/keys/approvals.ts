@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
+import { nextCommandOf } from '../contracts/next-commands';
+import type { GateName } from '../contracts/plan';
 import type { Attestation, Principal } from '../contracts/run-facts';
 import { approvalPayload, controlPayload, decisionPayload } from '../contracts/payloads';
 import type { ApprovalPayload, ControlPayload, DecisionPayload } from '../contracts/payloads';
@@ -31,8 +33,8 @@ export type VerifiedApproval = Omit<Verified<ApprovalPayload>, 'gate' | 'planDig
 export type VerifiedDecision = Verified<DecisionPayload>;
 export type VerifiedControl = Verified<ControlPayload>;
 
-function refuse(why: string): never {
-  throw new RunbookError('DOCUMENT_INVALID', `The document is refused: ${why}.`);
+function refuse(why: string, next?: string): never {
+  throw new RunbookError('DOCUMENT_INVALID', `The document is refused: ${why}.`, { next });
 }
 
 /**
@@ -44,11 +46,20 @@ function refuse(why: string): never {
  */
 export async function verifyApproval(
   document: unknown,
-  context: DocumentContext & { readonly gate: string; readonly planDigest: string },
+  context: DocumentContext & { readonly gate: GateName; readonly planDigest: string },
 ): Promise<VerifiedApproval> {
   const approval = await readAttested(document, DOCUMENT_TYPES.approval, approvalPayload, context);
-  if (approval.gate !== context.gate) refuse('it is for another gate');
-  if (approval.planDigest !== context.planDigest) refuse('it approves another plan than the one of this run');
+  const { run, gate } = context;
+  if (approval.gate !== gate)
+    refuse(
+      `it is for another gate, and gate ${gate} is open`,
+      `\`${nextCommandOf.status(run.wid)}\` shows what the run waits for. What passed a gate is not taken back there: \`${nextCommandOf.control('abort', run.wid)}\` stops the run`,
+    );
+  if (approval.planDigest !== context.planDigest)
+    refuse(
+      'it is for another plan than that of this run, which may have changed',
+      `read the plan of now: \`${nextCommandOf.approve(run.wid, gate)}\``,
+    );
   return approval;
 }
 
@@ -137,6 +148,8 @@ interface GateRule {
   /** Each of these groups must be among them; only their members count. */
   readonly groups: readonly string[];
   readonly excludeRequester: boolean;
+  /** Their names, for who is missing. */
+  readonly approvers: readonly string[];
 }
 
 /** A verified approval with its person's groups, from the inventory. */
@@ -180,11 +193,8 @@ export function evaluateGate(
   const missing: string[] = [];
   const others = excluded === undefined ? '' : `, other than ${excluded}, who asked`;
   const lacking = policy.approvals - counted.size;
-  if (lacking > 0) {
-    missing.push(
-      `${lacking} more ${lacking === 1 ? 'approval' : 'approvals'} out of ${policy.groups.join(', ')}${others}`,
-    );
-  }
+  const left = policy.approvers.filter((name) => name !== excluded && !counted.has(name));
+  if (lacking > 0) missing.push(`${lacking} more of ${left.join(', ') || 'nobody: no other approver has joined'}`);
   for (const group of policy.groups) {
     const represented = [...counted.values()].some(({ groups }) => groups.includes(group));
     if (!represented && policy.groups.length > 1) missing.push(`an approval by a member of ${group}${others}`);

@@ -84,7 +84,7 @@ export function receiptText({ signal, arrival, verdict, code, text, from }: Rece
   const sender = from === undefined ? '' : ` from ${attestedName(from)}`;
   const why = text.startsWith(`${verdict}: `) ? text.slice(verdict.length + 2) : text;
   const how = code === verdict ? '' : ` (${code})`;
-  return statement(`${signal} ${arrival}${sender}: ${verdict}`, `${how}${why === verdict ? '' : `. ${why}`}`);
+  return statement(`${signal} ${arrival}${sender}: ${verdict}`, `${how}${why === verdict ? '' : `: ${why}`}`);
 }
 
 /**

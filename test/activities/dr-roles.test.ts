@@ -119,6 +119,20 @@ describe('refused, and nothing reaches the service', () => {
     await bench.refusedUnsent('demotePrimary', { ...demotion(), ...(reached && { reached }) }, 'PRECONDITION_FAILED');
   });
 
+  it.each([
+    ['does not tell its ID', /sys\/health/, 'CONFIRMATION_TIMEOUT', 'Not seen within 1.5 s: west answers.'],
+    ['falls silent before the last look', STATUS, 'SERVICE_UNAVAILABLE', holding('GET sys/replication/dr/status')],
+  ])('clients are held a quarter of the budget for a successor that %s', async (_what, endpoint, code, message) => {
+    bench.limit({ demoteMs: 6_000 });
+    bench.always(endpoint, { status: 503 }, 'west');
+    const looks = () =>
+      bench.service.calls.filter((call) => call.cluster === 'east' && call.path.endsWith('dr/status'));
+    const before = looks().length;
+    await bench.refusedUnsent('demotePrimary', demotion(), code, { message, details: { cluster: 'west' } });
+    // Else forty, until the budget ends.
+    expect(looks().length - before).toBeLessThan(30);
+  });
+
   it('a primary that refused a token is not demoted with another before another look at its successor', async () => {
     const body = { data: { mode: 'secondary', state: 'merkle-sync', last_remote_wal: 1_000_000, primaries: [] } };
     bench.service.faults.add({

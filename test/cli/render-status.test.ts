@@ -172,7 +172,7 @@ it('a step is told with attempt, time and note; a receipt with its sender, marke
   const from = { name: 'grace', how: 'claimed' } as const;
   for (const told of [details, terminal])
     expect(told({ receipts: [{ ...receipt, from }] }).replaceAll('*', '')).toContain(
-      'share 1 from grace (UNVERIFIED): refused (x). no envelope\n',
+      'share 1 from grace (UNVERIFIED): refused (x): no envelope\n',
     );
 });
 

@@ -80,7 +80,7 @@ describe('orders to a run', () => {
       run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run, name) });
     const send = async (demoting: TestRun) => {
       await order(demoting, 'grace');
-      const text = expect.stringContaining('1 more approval') as string;
+      const text = expect.stringContaining('1 more of') as string;
       expect(await demoting.receiptOf('takeOver')).toMatchObject({ verdict: 'accepted', text });
     };
     const run = await duringDemotion(scenario, send, { onStuck: 'park' });

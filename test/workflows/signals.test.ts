@@ -104,6 +104,10 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     const grace = person('grace');
     const sent: readonly (readonly [unknown, RegExp])[] = [
       [await approvalOf(grace, { ...right, rid: OTHER_RUN }), /another run/],
+      [
+        await approvalOf(grace, { ...right, gate: 'go' }),
+        /another gate, and gate plan is open.* Next: .*`runbook abort \S+` stops the run/,
+      ],
       [await approvalOf({ ...grace, name: 'mallory' }, right), /does not know the person/],
       [await approvalOf({ ...grace, key: person('henry').key }, right), /signature|verif|key/],
       [{ yes: true }, /members/],
@@ -118,7 +122,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     for (const [index, [, text]] of sent.entries())
       expect(receipts[index]).toMatchObject({ verdict: 'refused', text: saying(text) });
     expect(receipts.at(-1)).toMatchObject({ code: 'may-not-approve', from: { name: 'ada', how: 'signed' } });
-    expect((await run.waitsFor('approval')).missing.join()).toContain('approvers');
+    expect((await run.waitsFor('approval')).missing.join()).toContain('1 more of emil, grace, henry');
   });
 
   it('a share of a person whom only the server attests: the receipt says why', async () => {
