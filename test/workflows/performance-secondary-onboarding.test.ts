@@ -116,7 +116,7 @@ describe('a new performance secondary', () => {
       expect(scenario.state('europe').performance.secondaryId).toBe(id);
       const compared = report.steps.find(({ name }) => name.startsWith('Compare the dynamic filter'));
       expect(compared?.activities[0]?.observed).toContain('the same on both sides: mounts us-customers/');
-      expect(report.findings.map(({ code }) => code)).toEqual(['cluster-id-changed', 'secondary-credentials-gone']);
+      expect(report.findings.map(({ code }) => code)).toEqual(['secondary-credentials-gone', 'cluster-id-changed']);
       expect(report.leftToDo).toEqual([
         expect.stringContaining('audit/local-file {"type":"file","local":true'),
         expect.stringContaining('sys/mounts/<path> {"type":"kv","local":true}'),
@@ -183,6 +183,18 @@ describe('a new performance secondary', () => {
       expect(report.leftToDo[0]).toContain(ceremony);
       const askedAsia = scenario.service.calls.filter(({ cluster }) => cluster === 'asia').map(({ path }) => path);
       expect(askedAsia.filter((path) => path.includes('/dynamic-filter/'))).toEqual([]);
+    });
+
+    it('parked, abort: the report says what a cluster that was wiped needs', async (scenario) => {
+      const run = await onboard(scenario, 'europe', {}, 'approve wipe');
+      await run.waitsFor('action');
+      await unsealAll(scenario, 'europe', 'east');
+      await run.do('abort Look whether europe takes a credential again');
+      const { outcome, leftToDo, findings } = await run.report();
+      expect(outcome).toBe('aborted');
+      expect(findings.map(({ code }) => code)).toEqual(['secondary-credentials-gone']);
+      for (const told of ['start rootTokenCeremony', 'audit/local-file', 'the inventory pins its clusterId'])
+        expect(leftToDo).toContainEqual(expect.stringContaining(told));
     });
   });
 });

@@ -81,11 +81,18 @@ describe('enabling a primary', () => {
       expect(await refusal(scenario, 'performance', 'north')).toContain('east is primary');
     });
 
-    it('lost answer: dr/primary/enable, with the advertised address of the inventory', async (scenario) => {
+    it('lost answer: dr/primary/enable, with the advertised address of the inventory; parked, abort: the report says that it is primary now', async (scenario) => {
       const expectLost = loseAnswers(scenario, { north: [ENABLE('dr')] });
-      const report = await (await enable(scenario, 'dr', 'north', 'approve plan')).report();
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      refuse(scenario, 'north', 'POST /v1/kv/data/runbooks-marker');
+      const abort = 'abort See that north takes a write';
+      const report = await (await enable(scenario, 'dr', 'north', 'approve plan', abort)).report();
+      const told = 'north became DR primary and nothing was connected to it';
+      expect(report.outcome).toBe('aborted');
+      expect(report.leftToDo).toContainEqual(expect.stringContaining(told));
       expectLost();
+      // Of one that was primary before nothing is to be undone.
+      const again = await (await enable(scenario, 'dr', 'north', abort)).report();
+      expect(again.leftToDo.join('\n')).not.toContain('became DR primary');
       expect(statuses(scenario, 'north', ENABLE('dr'))).toEqual([0]);
       const role = { mode: 'primary', advertisedAddress: 'https://lb.example:8201' };
       expect(scenario.service.cluster('north').role('dr')).toMatchObject(role);

@@ -28,6 +28,8 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
   // 2. Enable.
   run.state.enterPhase('working');
   await enablePrimary(run, { deployment, kind, cluster }, approvals, 'plan');
+  // Nobody was asked where it was primary before: that is not this run's to undo.
+  if (approvals.authority.approvals.length === 0) run.state.left.settle(PREPARED.primary);
 
   // 3. Service is back after the restart that this brings.
   await run.skippableStep(
@@ -38,6 +40,7 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
 
   // 4. The last look is in the report.
   await finishRun(run, deployment);
+  run.state.left.settle(PREPARED.primary);
   return { outcome: 'completed', leftToDo: [] };
 }
 
@@ -50,9 +53,11 @@ export async function enablePrimary(
 ): Promise<ChangeResult> {
   const { deployment, kind, cluster } = asked;
   const inDoubt = `${cluster} may have been made ${kindName(kind)} primary: read ${statusOf(kind)} of it. If it is primary and is to be none: ${teardownCommand(deployment, kind, cluster)}.`;
+  // Also where it was found enabled: an answer of an earlier attempt may have been lost.
+  const inVain = `${cluster} became ${kindName(kind)} primary and nothing was connected to it: where it is to be none, ${teardownCommand(deployment, kind, cluster)}.`;
   return run.step(`Enable ${cluster} as ${kindName(kind)} primary`, (call) =>
     approvals.begin(gate, (authority) =>
-      run.state.left.during(PREPARED.primary, inDoubt, () => call.enablePrimary({ ...asked, authority })),
+      run.state.left.during(PREPARED.primary, inDoubt, () => call.enablePrimary({ ...asked, authority }), inVain),
     ),
   );
 }

@@ -10,7 +10,7 @@ import { runbook } from '../engine/runbook';
 import type { PlanRequest } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import { changingFilter, compareRoots, sameFilterOnBothSides } from '../procedures/repoint';
-import { finishRun, followingOf, kindName, teardownCommand } from '../procedures/roles';
+import { finishRun, followingOf, kindName } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/service-back';
 import { failOver } from './dr-failover';
 import { enablePrimary, PREPARED } from './primary-enablement';
@@ -46,15 +46,7 @@ async function onboard(
   const { left } = run.state;
   run.state.enterPhase('working');
   await takeSnapshot(run, route.snapshot, { deployment, cluster: secondary, event: 'wipe' }, approvals.authority);
-  const inVain = 'and nothing was connected to it';
-  if (route.enablesPrimary) {
-    await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
-    // Also where it was found enabled: an answer of an earlier attempt may have been lost.
-    left.add(
-      `${primary} became ${kindName(kind)} primary ${inVain}: where it is to be none, ${teardownCommand(deployment, kind, primary)}.`,
-      PREPARED.primary,
-    );
-  }
+  if (route.enablesPrimary) await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
 
   // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
   if (filter) {
@@ -64,7 +56,7 @@ async function onboard(
       return changingFilter(run, written, () => call.writePathsFilter(written));
     });
     left.add(
-      `The paths filter of ${id} stands on ${primary} ${inVain}: read it before a secondary is connected under that id.`,
+      `The paths filter of ${id} stands on ${primary} and nothing was connected to it: read it before a secondary is connected under that id.`,
       PREPARED.filter,
     );
   }
@@ -91,6 +83,10 @@ async function onboard(
       }),
     { choices: [STOP_HERE] },
   );
+  // It is wiped: wherever the run ends now, people hear what that cost and what they have to do.
+  run.state.finding(credentialsGone(route));
+  for (const [about, text] of kind === 'dr' ? leftOfDr(route) : leftOfPerformance(deployment, route))
+    left.add(text, about);
 
   // 5. People unseal its standbys, and the first copy comes to its end.
   if (await followUntilStreaming(run, deployment, route, nodes)) left.settle(followingOf(secondary));
@@ -99,14 +95,12 @@ async function onboard(
   await proveReplication(run, deployment, route);
 
   // 7. Both sides filter the same. The secondary needs a new credential before it says so.
-  const credential = filter !== undefined && (await compareFilters(run, deployment, route, filter));
+  if (filter) await compareFilters(run, deployment, route, filter);
 
   // 8. What is left.
   const seen = await finishRun(run, deployment);
   noteNewId(run, route, seen.find(({ cluster }) => cluster === secondary)?.clusterId);
-  run.state.finding(credentialsGone(route));
-  const leftToDo = kind === 'dr' ? leftOfDr(primary, secondary) : leftOfPerformance(deployment, route, credential);
-  return { outcome: 'completed', leftToDo };
+  return { outcome: 'completed' };
 }
 
 /** Step 4 for a secondary of another team: a token that only they can use, and the wait until it is connected. */
@@ -173,9 +167,14 @@ async function proveReplication(run: Run, deployment: string, route: SecondaryOn
   await compareRoots(run, { deployment, kind, primary, secondary }, filter);
 }
 
+/** Under what it is left to do that the inventory pins, and that the workers have a token. */
+const [PINNED, TOKEN] = ['pinned cluster ID', 'token of the workers'];
+
 /** A wiped cluster may have another ID than before: an inventory that pins the former one stops every later run of it. */
 function noteNewId(run: Run, { secondary, id }: SecondaryOnboardingRoute, now: string | undefined): void {
-  if (now === undefined || now === id) return;
+  if (now === undefined) return;
+  run.state.left.settle(PINNED);
+  if (now === id) return;
   run.state.finding({
     severity: 'warning',
     code: 'cluster-id-changed',
@@ -187,20 +186,25 @@ function noteNewId(run: Run, { secondary, id }: SecondaryOnboardingRoute, now: s
   );
 }
 
-/** @returns whether the secondary took the workers' credential */
+/** The same before its new ID was read. */
+function pinInDoubt({ secondary, id }: SecondaryOnboardingRoute): readonly [about: string, text: string] {
+  const text = `${secondary} may have another cluster ID since it was wiped (before: ${id}, by which its primary knows it): where the inventory pins its clusterId (init pins it), write there what sys/health of it tells.`;
+  return [PINNED, text];
+}
+
 async function compareFilters(
   run: Run,
   deployment: string,
   { primary, secondary, id }: SecondaryOnboardingRoute,
   filter: PathsFilterFacts,
-): Promise<boolean> {
+): Promise<void> {
   const skipped = `the dynamic filter of ${secondary} was not compared on both sides: the token of the workers for ${secondary} went with its data`;
   const taken = await run.skippableStep(`Look whether ${secondary} takes a credential again`, skipped, (call) =>
     call.checkCredential({ deployment, cluster: secondary }),
   );
-  if (!taken) return false;
+  if (!taken) return;
+  run.state.left.settle(TOKEN);
   await sameFilterOnBothSides(run, { deployment, primary, secondary }, { id, filter });
-  return true;
 }
 
 function credentialsGone({ kind, primary, secondary }: SecondaryOnboardingRoute): Finding {
@@ -221,15 +225,25 @@ function credentialsGone({ kind, primary, secondary }: SecondaryOnboardingRoute)
   };
 }
 
-function leftOfDr(primary: string, secondary: string): string[] {
+type ToDo = readonly (readonly [about: string, text: string])[];
+
+function leftOfDr(route: SecondaryOnboardingRoute): ToDo {
+  const { primary, secondary } = route;
   return [
-    `The credential of ${secondary} in the inventory is void: let it be read from where a token of ${primary} is kept.`,
-    `Where batch tokens are used for DR operations, make one on ${primary} for ${secondary} and name it as batchToken of ${secondary} in the inventory.`,
+    [
+      TOKEN,
+      `The credential of ${secondary} in the inventory is void: let it be read from where a token of ${primary} is kept.`,
+    ],
+    [
+      'batch token',
+      `Where batch tokens are used for DR operations, make one on ${primary} for ${secondary} and name it as batchToken of ${secondary} in the inventory.`,
+    ],
+    pinInDoubt(route),
   ];
 }
 
 /** What people need on the new secondary, each with the exact input or body. */
-function leftOfPerformance(deployment: string, route: SecondaryOnboardingRoute, credential: boolean): string[] {
+function leftOfPerformance(deployment: string, route: SecondaryOnboardingRoute): ToDo {
   const { secondary } = route;
   const ceremony = {
     deployment,
@@ -240,13 +254,19 @@ function leftOfPerformance(deployment: string, route: SecondaryOnboardingRoute, 
   const audit = { type: 'file', local: true, options: { file_path: '/var/log/vault/audit.log' } };
   const mount = { type: 'kv', local: true };
   return [
-    ...(credential
-      ? []
-      : [
-          `Make a root token of ${secondary}: \`${nextCommandOf.start('rootTokenCeremony', ceremony)}\`. Make a token for the workers with it, put it where the inventory's credential of ${secondary} is read from, and revoke the root token.`,
-        ]),
-    `Enable an audit device on ${secondary}, if none of its primary writes there: POST v1/sys/audit/local-file ${JSON.stringify(audit)}.`,
-    `Make the local mounts of ${secondary} again, where it had some: POST v1/sys/mounts/<path> ${JSON.stringify(mount)}.`,
+    [
+      TOKEN,
+      `Make a root token of ${secondary}: \`${nextCommandOf.start('rootTokenCeremony', ceremony)}\`. Make a token for the workers with it, put it where the inventory's credential of ${secondary} is read from, and revoke the root token.`,
+    ],
+    [
+      'audit device',
+      `Enable an audit device on ${secondary}, if none of its primary writes there: POST v1/sys/audit/local-file ${JSON.stringify(audit)}.`,
+    ],
+    [
+      'local mounts',
+      `Make the local mounts of ${secondary} again, where it had some: POST v1/sys/mounts/<path> ${JSON.stringify(mount)}.`,
+    ],
+    pinInDoubt(route),
   ];
 }
 
