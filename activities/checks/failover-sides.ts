@@ -69,6 +69,8 @@ export function findFailoverSides(deployment: Deployment, input: Named, observat
     strangers: secondaries.filter((each) => !isOfSet(each)),
     /** Members of the DR set that did not say their role. */
     silent: inSet.filter((each) => each !== from && each !== to && each.dr === undefined),
+    /** Others that do not answer, and may be performance secondaries. */
+    silentOutside: observations.filter((each) => !each.reachable && !members.includes(each.cluster)),
     performanceSecondaries: followersOf(deployment, from, inSet.filter(isOfSet), observations),
     secondaries: secondaries.filter(isOfSet),
   };

@@ -3,7 +3,7 @@ import type { ClusterObservation, WalIndex } from '../../src/contracts/observati
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
-import { drSetOf, findCluster } from '../../src/inventory';
+import { findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { asWarning, check } from '../checks/check';
 import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
@@ -91,7 +91,7 @@ export interface FailoverRoute extends ReturnType<typeof routeOf> {
 function routeOf(
   { fencing }: InputOf<'drFailover'>,
   deployment: Deployment,
-  { from, to, others, silent, performanceSecondaries }: FailoverSides,
+  { from, to, others, silent, silentOutside, performanceSecondaries }: FailoverSides,
   { source, kept }: TokenAssessment,
 ) {
   return {
@@ -103,6 +103,8 @@ function routeOf(
     /** Those that do not: people re-point them later. */
     silentDrSecondaries: silent.map(({ cluster }) => cluster),
     performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
+    /** Outside of the set, and they do not answer: they may have to follow too. */
+    silent: silentOutside.map(({ cluster }) => cluster),
     tokenSource: source,
     /** The operation token of `to`, where the record keeps one. */
     kept,
@@ -131,12 +133,10 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
 /** Whether the successor can become primary, and what people must know of it and of those that have to follow. */
 export function successorChecks(
   input: InputOf<'drFailover'>,
-  { deployment, observations }: Observed,
-  { from, to, others, silent, strangers, performanceSecondaries }: FailoverSides,
+  { deployment }: Observed,
+  { from, to, others, silent, silentOutside, strangers, performanceSecondaries }: FailoverSides,
 ): Check[] {
   const { cluster } = to;
-  const { members } = drSetOf(deployment, cluster);
-  const outside = observations.filter((each) => !each.reachable && !members.includes(each.cluster));
   const other = `${cluster} cannot be promoted as it is: look at its nodes, or name another one with {"to": ...}.`;
   return [
     hasRole(to, 'dr', 'secondary', other),
@@ -159,7 +159,7 @@ export function successorChecks(
     ...silent.map((each) =>
       otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
     ),
-    ...outside.map((each) =>
+    ...silentOutside.map((each) =>
       otherReadable(
         each,
         `Where ${each.cluster} followed ${from.cluster}, re-point it later with secondaryRepointing.`,

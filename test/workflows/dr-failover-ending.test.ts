@@ -22,6 +22,7 @@ const ROUTE: FailoverRoute = {
   otherDrSecondaries: ['north'],
   silentDrSecondaries: ['south'],
   performanceSecondaries: [],
+  silent: [],
   tokenSource: 'batch',
   kept: undefined,
   fencing: 'hook',

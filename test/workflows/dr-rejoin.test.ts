@@ -110,7 +110,7 @@ describe('a former primary comes back', () => {
       await run.do('abort Demote west');
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'aborted', parkings: [{ step: 'Demote west' }] });
-      expect(report.leftToDo).toContainEqual(expect.stringContaining('start drRejoin again'));
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('`runbook start drRejoin --input '));
       expect(statuses(scenario, 'west', CHANGING.demote)).toEqual([]);
       expect(role(scenario, 'west').mode).toBe('primary');
       await scenario.service.cluster('east').restart();
@@ -181,7 +181,7 @@ describe('a former primary comes back', () => {
       expect(report.findings).toContainEqual(expect.objectContaining(finding));
       expect(report.result).toBeUndefined();
       const left = report.leftToDo.join('\n');
-      for (const text of ['east is fenced, as far as this run knows', 'start drRejoin again'])
+      for (const text of ['east is fenced, as far as this run knows', '`runbook start drRejoin --input '])
         expect(left).toContain(text);
       expect(role(scenario, 'east').mode).toBe('secondary');
       expect(drPrimaries(scenario)).toEqual(['west']);
@@ -212,7 +212,8 @@ describe('a former primary comes back', () => {
       const report = await run.report();
       const result = { wasDemotedBefore: true, streams: true };
       expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'unknown' }, result });
-      expect(report.leftToDo[0]).toBe('south is connected to no primary: point it at west with secondaryRepointing.');
+      expect(report.leftToDo[0]).toContain('south is connected to no primary. Point it at west: `runbook start ');
+      expect(report.leftToDo[0]).toContain('"kind":"dr","primary":"west","secondary":"south"');
       expect(report.steps.map(({ name }) => name).join()).not.toContain('Demote');
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
       expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', connectedTo: 'west' });

@@ -56,7 +56,9 @@ describe('a former performance primary comes back', () => {
     const asia = scenario.state('asia').clusterId;
     const connected = report.findings.find(({ code }) => code === 'former-primary-not-fenced');
     expect(connected?.text).toContain(`while europe was primary: ${asia}.`);
-    expect(report.leftToDo.join('\n')).toMatch(/east is fenced[^]*start performanceRejoin again/);
+    expect(report.leftToDo.join('\n')).toMatch(
+      /east is fenced[^]*`runbook start performanceRejoin .*"cluster":"east","primary":"europe"/,
+    );
     expect(statuses(scenario, 'east', UPDATE)).toEqual([]);
     expect(await scenario.refusal(NAME, { cluster: 'west' })).toContain('no DR secondary (west)');
     // As somebody would who promotes it back by hand, against all advice.
@@ -97,7 +99,9 @@ describe('a former performance primary comes back', () => {
     // Its own DR secondary is no sign that it is not fenced.
     expect(codes).not.toContain('former-primary-not-fenced');
     expect(report.leftToDo).toEqual([
-      expect.stringContaining('asia is connected to no primary: point it at europe'),
+      expect.stringContaining(
+        'asia is connected to no primary. Point it at europe: `runbook start secondaryRepointing',
+      ),
       expect.stringContaining('start performancePromotion to it'),
     ]);
     await expectFewEvents(NAME, run);

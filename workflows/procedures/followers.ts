@@ -25,11 +25,25 @@ export function leaveFollowing(
   const { deployment } = run.state;
   const [filtered, clients] = kind === 'dr' ? ['', ''] : [' with its filter', refusedUntilFollowing(quiesce)];
   for (const secondary of secondaries) {
-    const input = { deployment, kind, primary, secondary, reason: `${secondary} is to follow ${primary}` };
-    const command = nextCommandOf.start('secondaryRepointing', input);
-    const text = `${secondary} was not seen following ${primary}${filtered}. Where it does not, once it answers: \`${command}\`.${clients}`;
+    const command = repointing(deployment, kind, primary, secondary);
+    const text = `${secondary} was not seen following ${primary}${filtered}. Where it does not, once it answers: ${command}.${clients}`;
     run.state.left.add(text, followingOf(secondary));
   }
+}
+
+/** The same of clusters outside of its DR set that do not answer: nobody knows whether they are to follow. */
+export function leaveSilent(run: Run, primary: string, silent: readonly string[]): void {
+  for (const secondary of silent) {
+    const command = repointing(run.state.deployment, 'performance', primary, secondary);
+    const text = `${secondary} did not answer. Where it is a performance secondary that is to follow ${primary} and does not, once it answers: ${command}.`;
+    run.state.left.add(text, followingOf(secondary));
+  }
+}
+
+/** The command by which a secondary follows a primary, as texts show it. */
+export function repointing(deployment: string, kind: ReplicationKind, primary: string, secondary: string): string {
+  const input = { deployment, kind, primary, secondary, reason: `${secondary} is to follow ${primary}` };
+  return `\`${nextCommandOf.start('secondaryRepointing', input)}\``;
 }
 
 /** Who is to follow a new DR primary, and with which tokens. */
@@ -98,10 +112,7 @@ export function leaveAfterPromotion(run: Run, deployment: string, route: Promoti
   const [primary, followers] = followersOf(route, served);
   const names = followers.map(({ cluster }) => cluster);
   leaveFollowing(run, 'performance', primary, names, quiesce);
-  for (const cluster of silent)
-    left.add(
-      `${cluster} did not answer: where it is a performance secondary, re-point it with secondaryRepointing when it is back.`,
-    );
+  leaveSilent(run, primary, silent);
   if (served === 'old') return;
   if (staysOut !== undefined) left.add(`${staysOut}${refusedUntilFollowing(quiesce)}`);
   left.add(
@@ -109,7 +120,10 @@ export function leaveAfterPromotion(run: Run, deployment: string, route: Promoti
   );
   left.add(`Check the audit devices of ${to}, and that the credential that the inventory names for ${to} lives on.`);
   if (mode !== 'unplanned') return;
-  const rejoin = nextCommandOf.start('performanceRejoin', { deployment, cluster: from, reason: `${from} is back` });
+  const rejoin = nextCommandOf.start('performanceRejoin', {
+    ...{ deployment, cluster: from, primary: to },
+    reason: `${from} is back after the promotion of ${to}`,
+  });
   left.add(
     `Keep ${from} away from clients and from the others until it is demoted. When it answers again: \`${rejoin}\`.`,
   );

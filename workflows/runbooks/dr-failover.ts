@@ -5,7 +5,7 @@ import type { Approvals } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import type { ReprotectInput } from '../procedures/followers';
-import { leaveFollowing, restoreProtection } from '../procedures/followers';
+import { leaveFollowing, leaveSilent, restoreProtection } from '../procedures/followers';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
@@ -171,9 +171,10 @@ async function tellNotPromoted(run: Run, deployment: string, { route, promoted }
 
 /** What is left to do from the promotion on: everybody follows the new primary, and the old one stays fenced. */
 function leaveProtection(run: Run, deployment: string, route: FailoverRoute): void {
-  const { from, to: primary, otherDrSecondaries, silentDrSecondaries, performanceSecondaries } = route;
+  const { from, to: primary, otherDrSecondaries, silentDrSecondaries, performanceSecondaries, silent } = route;
   leaveFollowing(run, 'dr', primary, [...otherDrSecondaries, ...silentDrSecondaries]);
   leaveFollowing(run, 'performance', primary, performanceSecondaries);
+  leaveSilent(run, primary, silent);
   const rejoin = { deployment, cluster: from, primary, reason: `${from} is back after the failover to ${primary}` };
   const later = `Keep ${from} fenced. When it answers again: \`${nextCommandOf.start('drRejoin', rejoin)}\``;
   run.state.left.add(later, fenceOf(from));

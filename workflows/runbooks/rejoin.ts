@@ -1,9 +1,11 @@
 import type { RejoinRoute } from '../../activities/plans/rejoin';
 import type { Authority } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Approved, PlanRequest } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
+import { repointing } from '../procedures/followers';
 import { compareRoots, repointAsPlanned } from '../procedures/repoint';
 import type { StepCalls } from '../engine/activity-calls';
 import type { Run } from '../engine/run';
@@ -69,8 +71,9 @@ async function rejoin(
     `${secondary} is fenced, as far as this run knows: keep it so until it is seen to be a ${kindName(kind)} secondary.`,
     fenceOf(secondary),
   );
+  const again = { deployment, cluster: secondary, primary, reason: `${secondary} is to follow ${primary}` };
   left.add(
-    `${secondary} does not follow ${primary}: start ${kind}Rejoin again, which goes on from what it finds.`,
+    `${secondary} does not follow ${primary}. Start again, which goes on from what it finds: \`${nextCommandOf.start(`${kind}Rejoin`, again)}\``,
     followingOf(secondary),
   );
   // DANGER: what the former primary is the only one to hold is out of reach from here on. Refused while nobody serves.
@@ -182,5 +185,8 @@ function unconnected(
   return inSet
     .filter((each) => each.cluster !== cluster && each[kind]?.mode === 'secondary')
     .filter((each) => each[kind]?.peers.every((peer) => !peer.connected))
-    .map((each) => `${each.cluster} is connected to no primary: point it at ${primary} with secondaryRepointing.`);
+    .map((each) => {
+      const command = repointing(run.state.deployment, kind, primary, each.cluster);
+      return `${each.cluster} is connected to no primary. Point it at ${primary}: ${command}.`;
+    });
 }
