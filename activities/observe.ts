@@ -52,11 +52,14 @@ export async function observeWithHealths(
   ]);
   const healths = nodes.flatMap((node) => node.health ?? []);
   const health = healths.map((each) => each.health);
+  const clusterId = health.find((each) => each.clusterId)?.clusterId;
+  const isAnother = clusterId !== undefined && entry.clusterId !== undefined && clusterId !== entry.clusterId;
   const base = {
     cluster: entry.name,
     at: Date.now(),
     nodes: nodes.map((node) => node.observation),
-    clusterId: health.find((each) => each.clusterId)?.clusterId,
+    clusterId,
+    ...(isAnother && { pinnedId: entry.clusterId }),
     version: health.find((each) => each.version)?.version,
     ...(seal && { seal }),
   };

@@ -59,7 +59,24 @@ export function takesPart(observation: ClusterObservation, { planned = true } = 
   const nodes = [everyNodeAnswers(observation), everyNodeUnsealed(observation)];
   const judged = enough.verdict === 'ok' ? nodes.map((each) => asWarning(each)) : nodes;
   const version = supportedVersion(observation);
-  return [oneActiveNode(observation), enough, ...judged, planned ? version : asWarning(version)];
+  return [
+    ...asPinned(observation),
+    oneActiveNode(observation),
+    enough,
+    ...judged,
+    planned ? version : asWarning(version),
+  ];
+}
+
+/** Under the right address may be a wrong cluster: no activity changes it, and a plan with it would stop in the middle. */
+export function asPinned({ cluster, clusterId = 'none', pinnedId }: ClusterObservation): Check[] {
+  if (pinnedId === undefined) return [];
+  const needed = `cluster ID ${pinnedId}, as the inventory pins it`;
+  return [check('cluster ID', cluster, false, { observed: clusterId, needed, next: correctPin(cluster) })];
+}
+
+export function correctPin(cluster: string): string {
+  return `Find out which cluster answers at the addresses of ${cluster}. Was it set up again? Then correct clusterId.`;
 }
 
 /** What the approvers must know of a side. Without the error, which may be another one at the next reading. */

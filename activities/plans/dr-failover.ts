@@ -8,6 +8,7 @@ import type { Deployment } from '../../src/inventory';
 import { asWarning, check } from '../checks/check';
 import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
 import {
+  asPinned,
   everyNodeAnswers,
   everyNodeUnsealed,
   hasRole,
@@ -153,6 +154,7 @@ export function successorChecks(
     ...healthyTree(to, 'dr'),
     versionsAfterLoss(from, to),
     asWarning(supportedVersion(to)),
+    ...asPinned(to),
     ...[...others, ...performanceSecondaries].map((each) => asWarning(canFollow(to, each))),
     ...strangers.map((each) => ofAnotherSet(to, each)),
     ...fenceHook(input, deployment),

@@ -19,6 +19,7 @@ import {
   everyNodeUnsealed,
   healthyTree,
   noReplication,
+  asPinned,
   oneActiveNode,
   otherReadable,
   roleText,
@@ -191,6 +192,7 @@ function primaryChecks(
   return [
     oneActiveNode(primary),
     supportedVersion(primary),
+    ...asPinned(primary),
     check('no DR secondary', cluster, dr !== undefined && dr.mode !== 'secondary' && dr.mode !== 'bootstrapping', {
       observed: rolesText(primary),
       needed: 'a cluster that is no DR secondary: that one has the roles of its primary and none of its own',
@@ -247,6 +249,7 @@ function secondaryChecks(
     }),
     noReplication(secondary),
     // All of them, so that the ones that seal themselves later are seen.
+    ...asPinned(secondary),
     oneActiveNode(secondary),
     everyNodeAnswers(secondary),
     everyNodeUnsealed(secondary),

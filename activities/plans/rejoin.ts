@@ -9,6 +9,7 @@ import type { Listed, PlannedOperation } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import {
   connectedTo,
+  asPinned,
   everyNodeAnswers,
   everyNodeUnsealed,
   noDrSecondary,
@@ -176,6 +177,7 @@ function rejoinChecks(
     ...(isMember(mode) ? [sameSet(kind, primary, former, otherSet)] : []),
     noneOlder(primary, former),
     supportedVersion(former),
+    ...[primary, former].flatMap(asPinned),
     // A DR secondary has no role of its own.
     ...(kind === 'dr' ? [] : [noDrSecondary(former, OWN_ROLE, `Name the DR primary of ${cluster} instead.`)]),
     // Fencing cannot be seen from here; what contradicts it can.

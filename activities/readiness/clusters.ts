@@ -1,6 +1,6 @@
 import type { Check } from '../../src/contracts/plan';
 import { asWarning, check, notCheckable } from '../checks/check';
-import { onePrimary, sameSet, streams, takesPart } from '../checks/replication';
+import { correctPin, onePrimary, sameSet, streams, takesPart } from '../checks/replication';
 import { describeFilter, readFiltersOf, stateOf } from '../filters/paths-filters';
 import { asWanted } from '../plans/filter-reconciliation';
 import { concerning, readChecks, stops, unread } from './reading';
@@ -49,7 +49,7 @@ function pinnedId({ name, part, observation }: ClusterReading, pinned: string | 
   const needed = `cluster ID ${pinned}, as the inventory pins it`;
   if (!reachable || clusterId === undefined)
     return [stops(part, unread({ name: 'cluster-id', cluster: name, needed }, 'no node tells its cluster ID'))];
-  const next = `Find out which cluster answers at the addresses of ${name}. Was it set up again? Then correct clusterId.`;
+  const next = correctPin(name);
   return [stops(part, check('cluster-id', name, clusterId === pinned, { observed: clusterId, needed, next }))];
 }
 

@@ -63,6 +63,8 @@ export const clusterObservation = z.object({
   activeNode: text,
   /** `sys/health` cluster_id. */
   clusterId: text,
+  /** What the inventory pins, where that is another one. */
+  pinnedId: text,
   version: text,
   /** `sys/seal-status`; with auto-unseal threshold and shares are those of the recovery keys. */
   seal: z

@@ -51,6 +51,14 @@ const east = (seal: boolean) => {
   for (const index of [0, 1]) bench.cluster('east')[seal ? 'sealNode' : 'unsealNode'](index);
 };
 
+it('a candidate is refused where another cluster answers than the inventory pins', async () => {
+  const entry = bench.inventory.deployments.get(DEPLOYMENT)?.clusters.get('north') ?? {};
+  Object.assign(entry, { clusterId: 'pinned' });
+  const judged = await verdicts({ to: 'north' }).finally(() => Object.assign(entry, { clusterId: undefined }));
+  expect(judged['cluster ID']).toBe('fail');
+  expect((await verdicts({ to: 'north' }))['cluster ID']).toBeUndefined();
+});
+
 it('a wrong `from` is refused while another member, which secondaries follow, says nothing', async () => {
   const [eastAway, westAway] = ['east', 'west'].map((cluster) => bench.always(/./, 'reset', cluster));
   // East serves its clients; nobody here sees it, and west, which is named as the lost primary, is down.

@@ -240,6 +240,17 @@ it.each([
   );
 });
 
+it.each(['east', 'west'])('%s is refused where another cluster answers than the inventory pins', async (name) => {
+  const entry = bench.inventory.deployments.get(DEPLOYMENT)?.clusters.get(name) ?? {};
+  const usual = { ...entry };
+  Object.assign(entry, { clusterId: 'pinned' });
+  const { preconditions } = await assess().finally(() => Object.assign(entry, { clusterId: undefined, ...usual }));
+  expect(preconditions).toContainEqual({
+    ...{ name: 'cluster ID', cluster: name, verdict: 'fail', observed: bench.cluster(name).clusterId },
+    ...{ needed: holding('cluster ID pinned, as the inventory pins it'), next: holding('Then correct clusterId.') },
+  });
+});
+
 it('who asked for the run is not named among those whose approval it waits for', async () => {
   const approvers = async (requestedBy: string) => (await assess({ requestedBy })).gates.plan?.approvers;
   expect(await approvers('olga')).toEqual(['grace', 'henry']);
