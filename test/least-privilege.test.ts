@@ -15,7 +15,7 @@ import { readSources } from './support/source-graph';
 
 /** Calls of the client that need no token (facts 1.5, 1.6), or any token with a right below the mount (facts 12). */
 const WITHOUT_TOKEN = [
-  'sys.licenceStatus',
+  'sys.licenseStatus',
   'sys.health',
   'sys.leader',
   'sys.sealStatus',

@@ -213,7 +213,7 @@ const TAKES_NONE = ['UNREACHABLE', 'CONNECTION_LOST', 'SERVICE_SEALED', 'SERVICE
 /** What a client meets, whose path is not exempt. Without a token: a quota counts before anything is asked of who calls. */
 async function askClient({ client }: ClusterAccess, node: string, { signal }: Execution): Promise<NodeWord> {
   try {
-    await client.sys.licenceStatus({ node, signal });
+    await client.sys.licenseStatus({ node, signal });
     return 'let through';
   } catch (error) {
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;

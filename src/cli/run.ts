@@ -45,7 +45,7 @@ export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.Proces
       ? ['refuses this client', 'Give it what it wants: TEMPORAL_API_KEY, TEMPORAL_TLS_..., or the profile with them.']
       : [
           'does not answer',
-          'Start one ("runbook dev" brings everything), or name it with --address or TEMPORAL_ADDRESS.',
+          'See that it runs and can be reached, or name another with --address or TEMPORAL_ADDRESS. Runs begin nothing more without it, and go on by themselves once it answers. To try things out: "runbook dev".',
         ];
     throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal server at ${address} ${message}.`, {
       ...{ observed, next, cause },

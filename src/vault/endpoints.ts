@@ -283,7 +283,7 @@ const SYS = {
   /** Needs `sudo`. */
   auditDevices: get('sys/audit', answer.auditDevices),
   /** A DR secondary answers with an operation token only. */
-  licenceStatus: endpoint<void, void>({
+  licenseStatus: endpoint<void, void>({
     ...{ method: 'GET', path: 'sys/license/status', effect: 'reads', takesParameters: false },
   }),
   /**
