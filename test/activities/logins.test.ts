@@ -21,15 +21,12 @@ import {
   FOREIGN_KEY,
   LOOPBACK_CERTIFICATE,
   LOOPBACK_KEY,
+  LOOPBACK_TLS,
 } from '../vault/support/loopback-certificate';
+import { failureOf } from '../vault/support/scripted-cluster';
 
 const METHODS = ['approle', 'kubernetes', 'jwt', 'cert'] as const;
-const fixtures = join(__dirname, '../simulator/fixtures');
 const directory = temporaryDirectory('logins');
-const TLS = {
-  certificateFile: join(fixtures, 'loopback-certificate.pem'),
-  keyFile: join(fixtures, 'loopback-key.pem'),
-};
 const HOUR = 3_600_000;
 const RENEWAL = 'POST /v1/auth/token/renew-self';
 const MARKER = { mount: 'kv', path: 'marker', version: 2 } as const;
@@ -53,7 +50,7 @@ class Workbench {
       clusters: ['east', 'west', 'alone'].map((name) => ({ name, nodes: 1 })),
       dr: [{ primary: 'east', secondaries: ['west'] }],
       readings: { leaderChangeChance: 0, optionalFieldMissingChance: 0 },
-      ...(method === 'cert' && { tls: TLS }),
+      ...(method === 'cert' && { tls: LOOPBACK_TLS }),
     });
     const east = service.cluster('east');
     east.writePolicy('runbooks', [{ path: 'kv/data/marker', capabilities: ['create', 'read', 'update'] }]);
@@ -70,7 +67,7 @@ class Workbench {
   inventoryText(): string {
     const { service, setUp } = this;
     const people = peopleOf(service.cluster('east').keyShares, ['grace'], ['approvers']);
-    const caFile = service.certificate && { caFile: TLS.certificateFile };
+    const caFile = service.certificate && { caFile: LOOPBACK_TLS.certificateFile };
     const site = {
       drSets: { main: ['east', 'west'], other: ['alone'] },
       cluster: () => ({ credential: setUp.credential, ...caFile }),
@@ -123,16 +120,6 @@ beforeEach(() => {
 });
 afterEach(() => jest.restoreAllMocks());
 
-/** What a call fails with. */
-async function refusal(work: Promise<unknown>): Promise<{ code: string; message: string; next?: string }> {
-  try {
-    await work;
-  } catch (error) {
-    return error as { code: string; message: string; next?: string };
-  }
-  throw new Error('it did not fail');
-}
-
 describe('a login', () => {
   it.each(METHODS)(
     'by %s gives a token that is kept, for the whole DR set, and ended with the worker',
@@ -163,7 +150,7 @@ describe('a login', () => {
     const file = join(directory, 'approle-secret-id');
     const [secretId] = [bench.setUp.secrets.get('secret ID') ?? ''];
     await writeFile(file, 'another-secret-id-that-nobody-gave');
-    const failed = await refusal(bench.of('east').credential());
+    const failed = await failureOf(bench.of('east').credential());
     expect(failed).toMatchObject({ code: 'CREDENTIAL_UNAVAILABLE', retryable: false, outcomeKnown: true });
     expect(failed.message).toContain('The login by approle at auth/approle failed at east');
     expect(bench.leaks(failed, failed.message, failed.next)).toEqual([]);
@@ -176,7 +163,7 @@ describe('a login', () => {
       [15, 2],
     ] as const) {
       later(minutes * 60_000);
-      expect(await refusal(bench.of('west').credential())).toMatchObject({ message: failed.message });
+      expect(await failureOf(bench.of('west').credential())).toMatchObject({ message: failed.message });
       expect(bench.calls('/login')).toEqual(Array.from({ length: times }, () => 'east 400'));
     }
     expect(failed.next).toMatch(/The same is not sent again before 2\d{3}-.*, or restart the workers\./);
@@ -195,8 +182,8 @@ describe('a login', () => {
       ]);
     await write(FOREIGN_CERTIFICATE, FOREIGN_KEY);
     for (const times of [1, 2]) {
-      await refusal(bench.of('east').credential());
-      await refusal(bench.of('east').credential());
+      await failureOf(bench.of('east').credential());
+      await failureOf(bench.of('east').credential());
       expect(bench.calls('/login')).toEqual(Array.from({ length: times }, () => 'east 400'));
       later(6_000);
     }
@@ -208,7 +195,7 @@ describe('a login', () => {
   it('is made nowhere else where no cluster of the DR set serves: a cluster of another set is asked nothing', async () => {
     await open('approle');
     await bench.service.cluster('east').kill();
-    const failed = await refusal(bench.of('west').credential());
+    const failed = await failureOf(bench.of('west').credential());
     expect(failed).toMatchObject({
       code: 'CREDENTIAL_UNAVAILABLE',
       retryable: true,
@@ -223,7 +210,7 @@ describe('a token of a login', () => {
   it('is never sent to a cluster of another DR set', async () => {
     await open('approle');
     const token = await bench.of('east').credential();
-    const failed = await refusal(bench.of('alone').client.sys.lookupSelf({ token }));
+    const failed = await failureOf(bench.of('alone').client.sys.lookupSelf({ token }));
     expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED', needed: 'a cluster of DR set other' });
     expect(bench.service.calls.filter(({ cluster }) => cluster === 'alone')).toEqual([]);
   });
@@ -265,7 +252,7 @@ describe('a token of a login', () => {
       bench.service.cluster('east').writePolicy('runbooks', []);
       // The service refuses a right: a token that is older than a minute is replaced.
       later(61_000);
-      await refusal(bench.write('east'));
+      await failureOf(bench.write('east'));
       expect(bench.calls('/login')).toHaveLength(logins + 1);
     }
     expect(await eventually(() => bench.calls('revoke-self')[1])).toBe('east 204');
@@ -303,12 +290,12 @@ describe('a token of a login', () => {
     await open('approle');
     const access = bench.of('east');
     const token = await access.credential();
-    const failed = await refusal(access.client.dr.primary.demote({ token }));
+    const failed = await failureOf(access.client.dr.primary.demote({ token }));
     expect(failed).toMatchObject({ code: 'PERMISSION_DENIED' });
     expect(failed.next).toContain('path "sys/replication/dr/primary/demote" { capabilities = ["update"] }');
-    const sudo = await refusal(access.client.dr.primary.secondaryToken({ id: 'x' }, { token }));
+    const sudo = await failureOf(access.client.dr.primary.secondaryToken({ id: 'x' }, { token }));
     expect(sudo.next).toContain('{ capabilities = ["update", "sudo"] }');
-    const list = await refusal(access.client.sys.rateLimitQuotas({ token }));
+    const list = await failureOf(access.client.sys.rateLimitQuotas({ token }));
     expect(list.next).toContain('path "sys/quotas/rate-limit" { capabilities = ["list"] }');
     expect(bench.calls('/login')).toHaveLength(1);
   });
@@ -317,7 +304,7 @@ describe('a token of a login', () => {
     await open('approle');
     bench.service.faults.add({ endpoint: 'POST /v1/kv/data/marker', action: { status: 403 }, times: Infinity });
     bench.service.faults.add({ endpoint: 'GET /v1/auth/token/lookup-self', action: { status: 403 }, times: Infinity });
-    expect(await refusal(bench.write('east'))).toMatchObject({ code: 'PERMISSION_DENIED' });
+    expect(await failureOf(bench.write('east'))).toMatchObject({ code: 'PERMISSION_DENIED' });
     expect(bench.calls('/login')).toHaveLength(2);
     expect(bench.calls('kv/data/marker')).toHaveLength(2);
   });
@@ -400,7 +387,7 @@ describe('a token of a file', () => {
     const access = clusters.of('payments', 'east');
     const token = await access.credential();
     bench.service.advanceClock(2 * HOUR);
-    const failed = await refusal(access.client.keyValue.read(MARKER, { token }));
+    const failed = await failureOf(access.client.keyValue.read(MARKER, { token }));
     expect(failed).toMatchObject({ code: 'PERMISSION_DENIED' });
     expect(failed.next).toContain(`Renew the credential of east: file ${file}; then retry`);
     await writeFile(file, east.createToken({ policies: ['runbooks'], ttlMs: HOUR }));

@@ -1,7 +1,16 @@
 /** Clients are kept still by the service's own quota, or by people's word; what the demotion saw of it is what proves no loss. */
 import type { Authority } from '../../src/contracts/activities';
 import { quotaName } from '../../src/contracts/names';
-import { DEPLOYMENT, drDemotion, drPromotion, failing, holding, openBench } from '../support/activity-environment';
+import {
+  clusters,
+  DEPLOYMENT,
+  drDemotion,
+  drPromotion,
+  failing,
+  holding,
+  openBench,
+  replicating,
+} from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { keepWriting } from '../support/faults';
 
@@ -11,15 +20,16 @@ let bench: ActivityBench;
 let quota: Authority;
 let name: string;
 openBench((opened) => (bench = opened), {
-  topology: {
-    clusters: ['east', 'west', 'europe'].map((each) => ({ name: each, nodes: each === 'east' ? 3 : 1 })),
-    dr: [{ primary: 'east', secondaries: ['west'] }],
-    performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
-    readings: { leaderChangeChance: 0, optionalFieldMissingChance: 0 },
-    // A busy primary: something of its own is always written after W.
-    timing: { canaryMs: 100 },
-  },
-  drSets: { main: ['east', 'west'], eu: ['europe'] },
+  ...replicating(
+    { main: ['east', 'west'], eu: ['europe'] },
+    {},
+    {
+      clusters: clusters({ east: 3, west: 1, europe: 1 }),
+      readings: { leaderChangeChance: 0, optionalFieldMissingChance: 0 },
+      // A busy primary: something of its own is always written after W.
+      timing: { canaryMs: 100 },
+    },
+  ),
   deployment: { quiesce: { by: 'quota', exempt: ['kv/always'] } },
 });
 beforeAll(async () => {

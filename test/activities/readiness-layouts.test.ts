@@ -1,5 +1,4 @@
 /** Readiness of a layout with both kinds of replication, over TLS, on service version 2.0, with a batch token; and whom it tells. */
-import { join } from 'node:path';
 import pino from 'pino';
 import { tellOverdueReadiness } from '../../activities';
 import { endsSoon } from '../../activities/readiness/credentials';
@@ -8,10 +7,9 @@ import { ActivityBench, DEPLOYMENT, holding } from '../support/activity-environm
 import { ceremonyToken, workersToken } from '../support/least-privilege';
 import { WebhookServer } from '../support/notification-servers';
 import { pointName, pointsOf } from '../support/readiness';
+import { LOOPBACK_TLS } from '../vault/support/loopback-certificate';
 
 const VERSION = '2.0.3+ent';
-const FIXTURES = join(__dirname, '../simulator/fixtures');
-const CERTIFICATE = join(FIXTURES, 'loopback-certificate.pem');
 const BATCH_POLICY = ['promote', 'update-primary'].map((each) => ({
   path: `sys/replication/dr/secondary/${each}`,
   capabilities: ['update'],
@@ -47,11 +45,11 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
           { primary: 'eu', secondaries: ['euro'] },
         ],
         performance: { primary: 'east', secondaries: [{ name: 'eu', filter: { mode: 'deny', paths: ['secret/'] } }] },
-        tls: { certificateFile: CERTIFICATE, keyFile: join(FIXTURES, 'loopback-key.pem') },
+        tls: LOOPBACK_TLS,
       },
       drSets: DR_SETS,
       cluster: (name) => ({
-        caFile: CERTIFICATE,
+        caFile: LOOPBACK_TLS.certificateFile,
         credential: { env: variable(name, 'credential') },
         ceremonyCredential: { env: variable(name, 'ceremony') },
         ...(name === 'west' ? { batchToken: { env: variable(name, 'batch') } } : {}),

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { SimulatedCluster } from '../../src/simulator';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { clusters, DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 import { closedSampling, pointsOf } from '../support/readiness';
 
 /** Until every cluster has an active node again. */
@@ -204,19 +205,15 @@ const FAULTS: readonly Fault[] = [
 
 describe('one deployment of two clusters', () => {
   let bench: ActivityBench;
-  beforeAll(async () => {
-    bench = await ActivityBench.start({
-      topology: {
-        clusters: ['east', 'west'].map((name) => ({ name, nodes: 3 })),
-        dr: [{ primary: 'east', secondaries: ['west'] }],
-      },
-      deployment: { laboratory: true },
-      limits: { lagWalEntries: 20 },
-    });
+  openBench((opened) => (bench = opened), {
+    topology: { clusters: clusters({ east: 3, west: 3 }) },
+    deployment: { laboratory: true },
+    limits: { lagWalEntries: 20 },
+  });
+  beforeAll(() => {
     bench.openRuns = new Map();
     bench.closedRuns = [closedSampling(bench.sealKeyring, DEPLOYMENT, [0, 3, 0])];
   });
-  afterAll(() => bench.stop());
 
   it('is ready where all is well, changes nothing but a value beside the marker, and says what cannot be known', async () => {
     const result = await bench.readiness();

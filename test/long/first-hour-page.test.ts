@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService } from '../../src/simulator';
 import { temporaryDirectory } from '../support/directory';
+import { pair } from '../support/site';
+import { LOOPBACK_TLS } from '../vault/support/loopback-certificate';
 import { findCanaries } from '../support/secret-search';
 import { page, ROOT, shellLines } from '../support/documents';
 import { temporalServer, uniqueTaskQueue } from '../support/temporal-server';
@@ -15,15 +17,13 @@ jest.setTimeout(180_000);
 const PEOPLE = ['ada', 'ben', 'cyd', 'dan', 'eve'];
 const PASSPHRASE = 'canary-passphrase-of-everybody';
 const COMMANDS = shellLines(page('docs/first-hour.md'));
-const fixture = (name: string) => join(ROOT, 'test', 'simulator', 'fixtures', name);
 
 const folder = temporaryDirectory('first-hour-page');
 let service: SimulatedService;
 beforeAll(async () => {
   service = await startSimulatedService({
-    clusters: ['east', 'west'].map((name) => ({ name, nodes: 3 })),
-    dr: [{ primary: 'east', secondaries: ['west'] }],
-    tls: { certificateFile: fixture('loopback-certificate.pem'), keyFile: fixture('loopback-key.pem') },
+    ...pair(3),
+    tls: LOOPBACK_TLS,
   });
   await writeFile(join(folder, 'passphrase'), PASSPHRASE, { mode: 0o600 });
   await writeFile(join(folder, 'admin-token'), `${service.cluster('east').rootToken}\n`, { mode: 0o600 });
@@ -77,7 +77,7 @@ function here(command: string): string {
     .replace(/^runbook join .*/, (line) => `${line} --yes --passphrase-file ${join(folder, 'passphrase')}`)
     .replace(/\b(east|west)=\S+/g, (_whole, cluster: string) => addresses(cluster))
     .replaceAll('/etc/replication-runbooks', join(folder, 'site'))
-    .replace('--ca-file ca.pem', `--ca-file ${fixture('loopback-certificate.pem')}`)
+    .replace('--ca-file ca.pem', `--ca-file ${LOOPBACK_TLS.certificateFile}`)
     .replace('--admin-token-file admin-token', `--admin-token-file ${join(folder, 'admin-token')}`);
 }
 

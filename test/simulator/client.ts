@@ -1,5 +1,5 @@
 import type { ReplicationKind, SimulatedCluster, Topology } from '../../src/simulator';
-import { clusters } from '../support/site';
+import { clusters, replicating } from '../support/site';
 import { callNode, until } from '../support/by-hand';
 import type { PlainAnswer, PlainCall } from '../support/by-hand';
 
@@ -64,13 +64,9 @@ export function eventually<T>(look: Parameters<typeof until<T>>[1]): Promise<T> 
 export function deployment(overrides: Partial<Topology> = {}): Topology {
   return {
     seed: 7,
+    ...replicating({ main: ['east', 'west'], north: ['north', 'south'] }).topology,
     mounts: ['kv/', 'secret/'].map((path) => ({ path, version: 1 as const })),
     clusters: clusters({ east: 3, west: 3, north: 1, south: 1 }),
-    performance: { primary: 'east', secondaries: [{ name: 'north' }] },
-    dr: [
-      { primary: 'east', secondaries: ['west'] },
-      { primary: 'north', secondaries: ['south'] },
-    ],
     ...overrides,
   };
 }

@@ -1,9 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const fixture = (name: string) => readFileSync(join(__dirname, '../../simulator/fixtures', name), 'utf8');
+const fixtures = join(__dirname, '../../simulator/fixtures');
+const fixture = (name: string) => readFileSync(join(fixtures, name), 'utf8');
 
-/** A self-signed certificate for 127.0.0.1 with its key. It protects nothing: it exists for tests on loopback. */
+/** A self-signed certificate for 127.0.0.1 with its key, as files and as texts. It protects nothing. */
+export const LOOPBACK_TLS = {
+  certificateFile: join(fixtures, 'loopback-certificate.pem'),
+  keyFile: join(fixtures, 'loopback-key.pem'),
+};
 export const LOOPBACK_CERTIFICATE = fixture('loopback-certificate.pem');
 export const LOOPBACK_KEY = fixture('loopback-key.pem');
 /** A certificate that signed nothing here, with its key. */
