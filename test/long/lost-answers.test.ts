@@ -1,4 +1,4 @@
-import { CHANGING, expectFollows, expectServiceOn, loseAnswers, statuses } from '../support/faults';
+import { CHANGING, expectFollows, expectServiceOn, expectLost, loseAnswers, statuses } from '../support/faults';
 import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 
@@ -13,7 +13,7 @@ describe('answers that get lost after their effect', () => {
 
   it('lost answer: of attempt start, first and second share, demote, promote, secondary-token, update-primary and token deletion are found out by reading', async () => {
     const { startAttempt, giveShare, demote, promote, secondaryToken, updatePrimary, deleteToken } = CHANGING;
-    const expectLost = loseAnswers(scenario, {
+    loseAnswers(scenario, {
       west: [startAttempt, giveShare, [giveShare, 2], promote, secondaryToken],
       east: [demote, updatePrimary, deleteToken],
     });
@@ -21,7 +21,7 @@ describe('answers that get lost after their effect', () => {
     await run.people();
     const report = await run.report();
 
-    expectLost();
+    expectLost(scenario);
     expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, leftToDo: [], parkings: [] });
     expect(statuses(scenario, 'west', startAttempt)).toEqual([0]);
     expect(statuses(scenario, 'west', giveShare)).toEqual([0, 0, 200]);

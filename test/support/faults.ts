@@ -18,23 +18,23 @@ export const CHANGING = {
 
 /**
  * Lets the first call of each of these endpoints of a cluster, or the nth one (from 1), take effect and loses its answer;
- * what was given is to be called in the end, and sees that each was lost.
+ * {@link expectLost} sees in the end that each was lost.
  */
 export function loseAnswers(
   scenario: Scenario,
   clusters: Readonly<Record<string, readonly (string | readonly [endpoint: string, nth: number])[]>>,
-): () => void {
-  const lost = Object.entries(clusters).flatMap(([cluster, endpoints]) =>
-    endpoints.map((each) => {
+): void {
+  for (const [cluster, endpoints] of Object.entries(clusters))
+    for (const each of endpoints) {
       const [endpoint, nth] = typeof each === 'string' ? [each, 1] : each;
-      return {
-        cluster,
-        endpoint,
-        fault: scenario.service.faults.add({ cluster, endpoint, action: 'lose-answer', skip: nth - 1 }),
-      };
-    }),
-  );
-  return () => expect(lost.filter(({ fault }) => fault.hits !== 1)).toEqual([]);
+      const fault = { cluster, endpoint, action: 'lose-answer', skip: nth - 1 } as const;
+      scenario.losing.push({ ...fault, handle: scenario.service.faults.add(fault) });
+    }
+}
+
+/** Every answer that was to be lost was lost. The lane of a test sees to it at its end. */
+export function expectLost({ losing }: Scenario): void {
+  expect(losing.splice(0).filter(({ handle }) => handle.hits !== 1)).toEqual([]);
 }
 
 /** A cluster refuses these calls until that is removed, or so often. */

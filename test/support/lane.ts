@@ -1,4 +1,5 @@
 import { explainFailure } from './explain';
+import { expectLost } from './faults';
 import type { Scenario } from './scenario';
 
 // A test waits for those of its lane before it.
@@ -27,6 +28,7 @@ export class Lane {
           this.#scenario.limit();
           this.#scenario.service.calls.length = 0;
           await body(this.#scenario);
+          expectLost(this.#scenario);
           resolve();
         } catch (thrown) {
           const error = thrown instanceof Error ? thrown : new Error(String(thrown));

@@ -2,7 +2,6 @@ import { mkdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { bundleWorkflowCode, Worker } from '@temporalio/worker';
 import type { WorkflowBundle } from '@temporalio/worker';
 import pino from 'pino';
@@ -14,6 +13,7 @@ import { InventoryInForce, parseInventory } from '../../src/inventory';
 import type { WorkerSettings } from '../../src/worker/settings';
 import { againAndAgain, readInventoryAgain, startWorker, sweepKeys } from '../../src/worker/start-worker';
 import type { RunningWorker, WorkerOptions } from '../../src/worker/start-worker';
+import { until } from '../support/by-hand';
 import { temporaryDirectory } from '../support/directory';
 import { Program } from '../support/program';
 import { quietRuntime, workflowBundle } from '../support/workflow-bundle';
@@ -188,7 +188,7 @@ describe('starting a worker', () => {
     const waiting = `No Temporal server answers at ${TEMPORAL_ADDRESS}.`;
     const waits = async (times: number) => {
       const started = await program({ TEMPORAL_ADDRESS, ...queue });
-      await until(async () => started.output.split(waiting).length > times);
+      await until('another try', () => started.output.split(waiting).length > times);
       return started;
     };
     const [one, two] = await Promise.all([waits(2), waits(1)]);
@@ -282,14 +282,14 @@ async function misfits(type: string, workflowIds: readonly string[], taskQueue: 
       workflowIds.map((workflowId) => client.workflow.start(type, { taskQueue, workflowId, args })),
     );
     for (const run of started)
-      await until(async () =>
-        ((await run.fetchHistory()).events ?? []).some((event) => event.timerStartedEventAttributes),
+      await until('it sleeps', async () =>
+        (await run.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes),
       );
     return started;
   });
   // What is found by searching appears a moment after it exists.
   const open = `TaskQueue = '${taskQueue}' AND WorkflowType = '${type}' AND ExecutionStatus = 'Running'`;
-  await until(async () => (await client.workflow.count(open)).count === workflowIds.length);
+  await until('all listed', async () => (await client.workflow.count(open)).count === workflowIds.length);
   return handles;
 }
 
@@ -304,12 +304,4 @@ function toldBy(): { readonly log: pino.Logger; readonly lines: () => unknown[] 
 async function endOf(worker: RunningWorker): Promise<void> {
   worker.shutdown();
   await worker.run();
-}
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 90_000;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error('the condition did not come true');
-    await delay(50);
-  }
 }

@@ -2,8 +2,7 @@
  * Somebody who may write to the namespace attacks the workers of a real run: with activities that he starts alone, and
  * with a workflow of his own that calls the workers' activities with what he copied from the run's history.
  */
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { defaultPayloadConverter } from '@temporalio/common';
 import type { temporal } from '@temporalio/proto';
@@ -11,6 +10,7 @@ import { Worker } from '@temporalio/worker';
 import type { RunbookActivities } from '../../activities';
 import { keyTaskQueue } from '../../src/contracts/names';
 import { GUARDS } from '../support/activity-guards';
+import { temporaryDirectory } from '../support/directory';
 import { CHANGING, drPrimaries, statuses } from '../support/faults';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
@@ -58,14 +58,13 @@ const REFUSED = ['NOT_APPROVED', 'SEALED_VALUE_INVALID', 'KEY_RECORD_MISSING', '
 const ENDPOINTS = [CHANGING.demote, CHANGING.promote, CHANGING.startAttempt];
 
 describe('a writer to the namespace', () => {
+  const directory = temporaryDirectory('attacker');
   let scenario: Scenario;
-  let directory: string;
   let attacker: Worker;
   let attacking: Promise<void>;
   let run: TestRun;
   const queue = uniqueTaskQueue('attacker');
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'attacker-'));
     await writeFile(join(directory, 'workflows.js'), ATTACK);
     await writeFile(join(directory, 'package.json'), '{}');
     await symlink(join(__dirname, '..', '..', 'node_modules'), join(directory, 'node_modules'));
@@ -86,7 +85,6 @@ describe('a writer to the namespace', () => {
     attacker.shutdown();
     await attacking;
     await scenario.stop();
-    await rm(directory, { recursive: true });
   });
 
   /** What every reader of the history has: inputs and results of activities, and what people sent. */

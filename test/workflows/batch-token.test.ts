@@ -8,7 +8,16 @@ import { policyFor, policyText } from '../../activities/tokens/policies';
 import { readinessResult } from '../../src/contracts/readiness';
 import { findDeployment } from '../../src/inventory';
 import { callNode } from '../support/by-hand';
-import { at, CHANGING, drPrimaries, expectServiceOn, loseAnswers, statuses, underWay } from '../support/faults';
+import {
+  at,
+  CHANGING,
+  drPrimaries,
+  expectServiceOn,
+  expectLost,
+  loseAnswers,
+  statuses,
+  underWay,
+} from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
 import { WebhookServer } from '../support/notification-servers';
@@ -142,10 +151,10 @@ describe('batch tokens', () => {
     });
 
     it('lost answer of the creation: another one is made', async () => {
-      const expectLost = loseAnswers(scenario, { east: [CREATE] });
+      loseAnswers(scenario, { east: [CREATE] });
       const made = statuses(scenario, 'east', CREATE).length;
       expect(await (await rotate()).report()).toMatchObject({ outcome: 'completed', findings: [] });
-      expectLost();
+      expectLost(scenario);
       expect(statuses(scenario, 'east', CREATE).slice(made)).toEqual([0, 200]);
     });
 

@@ -1,6 +1,5 @@
 /** One ceremony on the real server, each holder on a way of his own: connected, offline, and with only a browser. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { QUERIES, SIGNALS } from '../../src/contracts/signals';
@@ -9,6 +8,7 @@ import { cli } from '../cli/support';
 import { agree, check, encryptAndCopy, openStage } from '../holder-page/support';
 import type { Stage } from '../holder-page/support';
 import { findChromium } from '../support/chromium';
+import { temporaryDirectory } from '../support/directory';
 import { replayRun } from '../support/replay';
 import { Scenario } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
@@ -18,17 +18,15 @@ const inBrowser = executable === undefined ? it.skip : it;
 const because = executable === undefined ? ' (not run: no Chromium on this machine; CHROMIUM names one)' : '';
 
 describe(`three holders, three ways${because}`, () => {
+  const directory = temporaryDirectory('holders-ways');
   let scenario: Scenario;
-  let directory: string;
   let stage: Stage | undefined;
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'holders-ways-'));
     scenario = await Scenario.start({ attestation: 'claimed' });
   });
   afterAll(async () => {
     await stage?.close();
     await scenario.stop();
-    await rm(directory, { recursive: true });
   });
 
   inBrowser(

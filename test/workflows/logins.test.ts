@@ -20,11 +20,11 @@ const byLogin = new Lane(async () => {
 });
 const stored = new Lane(() => Scenario.start({ rights: { ttlMs: HOUR } }));
 const printed = new Lane(async () => {
-  const { drSets, topology } = replicating({ main: ['east', 'west'], eu: ['europe'] }, { europe: FILTER });
+  // The harder way: the performance secondary has to be re-pointed, with its filter.
+  const readings = { performanceSecondariesFollow: false };
   const scenario = await Scenario.start({
-    // The harder way: the performance secondary has to be re-pointed, with its filter.
-    topology: { ...topology, readings: { performanceSecondariesFollow: false } },
-    ...{ drSets, cluster: () => ({ batchToken: { file: batchFile } }) },
+    ...replicating({ main: ['east', 'west'], eu: ['europe'] }, { europe: FILTER }, { readings }),
+    cluster: () => ({ batchToken: { file: batchFile } }),
   });
   const { service, inventory, name } = scenario;
   const east = service.cluster('east');

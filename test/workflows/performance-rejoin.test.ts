@@ -13,12 +13,9 @@ const FILTER = { mode: 'deny' as const, paths: ['eu-customers/'] };
 
 /** East is performance primary of europe and asia, and DR primary of west; as a secondary it must not see everything. */
 const world = new Lane(() => {
-  const { drSets, topology } = replicating({ main: ['east', 'west'], eu: ['europe'], ap: ['asia'] });
-  const mounts = ['kv/', 'secret/', ...FILTER.paths];
-  return Scenario.start({
-    ...{ drSets, deployment: { pathsFilters: { east: FILTER } } },
-    topology: { ...topology, mounts, readings: { leaderChangeChance: 0 } },
-  });
+  const more = { mounts: ['kv/', 'secret/', ...FILTER.paths], readings: { leaderChangeChance: 0 } };
+  const site = replicating({ main: ['east', 'west'], eu: ['europe'], ap: ['asia'] }, {}, more);
+  return Scenario.start({ ...site, deployment: { pathsFilters: { east: FILTER } } });
 });
 
 const role = (scenario: Scenario, cluster: string) => scenario.state(cluster).performance;

@@ -103,9 +103,8 @@ describe('rootTokenCeremony', () => {
 
   it('lost answers: attempt, a share in the middle, the last share: another token, and the one that nobody holds is named', async (scenario) => {
     const before = scenario.service.cluster('east').issuedSecrets.length;
-    const expectLost = loseAnswers(scenario, { east: [ATTEMPT, [UPDATE, 2], [UPDATE, 3]] });
+    loseAnswers(scenario, { east: [ATTEMPT, [UPDATE, 2], [UPDATE, 3]] });
     const report = await (await start(scenario, ...PEOPLE)).report();
-    expectLost();
     expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
     expect(report.findings).toMatchObject([
       { severity: 'critical', code: 'orphan-root-token', next: expect.stringContaining('accessor') as string },
