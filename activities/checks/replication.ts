@@ -285,10 +285,13 @@ export function healthyTree(observation: Told, kind: ReplicationKind): Check[] {
 export function noReplication(seen: Told): Check {
   const { cluster, dr, performance, error = 'not readable' } = seen;
   const none = dr?.mode === 'disabled' && performance?.mode === 'disabled';
+  const replicates = [dr, performance].some((each) => each && each.mode !== 'disabled' && each.mode !== 'unknown');
   return check('no replication of any kind', cluster, none, {
     observed: dr || performance ? rolesText(seen) : error,
     needed: 'DR disabled, performance disabled: what replicates is never wiped',
-    next: `If ${cluster} may really be given up, end its replication first (secondaryDecommission, replicationTeardown).`,
+    next: replicates
+      ? `If ${cluster} may really be given up, end its replication first (secondaryDecommission, replicationTeardown).`
+      : `Let ${cluster} be read again: what it is must be seen before it is wiped.`,
   });
 }
 

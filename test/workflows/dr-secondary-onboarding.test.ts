@@ -208,6 +208,12 @@ describe('a new DR secondary', () => {
         expect(refusal).toContain(next);
         expectUntouched(scenario, secondary);
       }
+      // Of one that does not answer nobody is told to end what it may not have.
+      await scenario.service.cluster('spent').kill();
+      const silent = await scenario.refusal(NAME, { primary: 'east', secondary: 'spent' });
+      await scenario.service.cluster('spent').restart();
+      expect(silent).toContain('Let spent be read again: what it is must be seen');
+      expect(silent).not.toContain('may really be given up');
     });
 
     it('rejected at gate wipe: nothing is wiped', async (scenario) => {
