@@ -10,7 +10,7 @@ import { onCluster } from '../execution';
 import { demandRole } from '../joining/following';
 import { describeReplication, isAlive, kindName, readKind, replicationOf } from '../observe';
 import { awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, authorisedOn, awaitNamed, readClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, authorisedOn, awaitNamed, readClusterId, sendWithToken } from '../tokens/operation-token';
 
 /* Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). */
 
@@ -86,7 +86,8 @@ export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeR
         });
       await verifyBeginning(input, { operation: `${kind}.secondary.forget-primary`, on });
       const { body, options } = await authorisedOn(access, input, on.clusterId, 'dr.update-primary');
-      return () => access.client[kind].secondary.updatePrimary({ ...body, token: '' }, options);
+      const { secondary } = access.client[kind];
+      return () => sendWithToken(access, input.token, secondary.updatePrimary({ ...body, token: '' }, options));
     },
   });
 }
@@ -129,7 +130,7 @@ export function disableSecondary(input: EndInput & SecondaryToken): Promise<Chan
           retryable: true,
         });
       const { body, options } = await authorisedOn(access, input, on.clusterId, 'dr.disable');
-      return () => access.client[kind].secondary.disable(body, options);
+      return () => sendWithToken(access, input.token, access.client[kind].secondary.disable(body, options));
     },
   });
 }

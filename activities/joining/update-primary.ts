@@ -7,7 +7,7 @@ import { betweenClusters } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
 import { isAlive, kindName, readKind, replicationOf } from '../observe';
 import { awaitSettled, readActConfirm, resultOf } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, authorisedOn, awaitIdentity } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, authorisedOn, awaitIdentity, sendWithToken } from '../tokens/operation-token';
 import { follows, readSource, demandRole } from './following';
 import type { JoinInput, TokenParameters } from './join-by-token';
 import { joinByToken } from './join-by-token';
@@ -74,7 +74,9 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
       await verifyJoining(joining, { begun: true });
       const { body, options } = await authorisedOn(target, input, clusterId, 'dr.update-primary');
       if (expected) await requireFilter(source, secondary, clusterId, expected, signal);
-      return (how: TokenParameters) => target.client[kind].secondary.updatePrimary({ ...body, ...how }, options);
+      const { secondary: endpoints } = target.client[kind];
+      return (how: TokenParameters) =>
+        sendWithToken(target, input.token, endpoints.updatePrimary({ ...body, ...how }, options));
     },
   };
   return joinByToken(joining, use, again);
@@ -106,7 +108,7 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
       await verify(false);
       const { body, options } = await authorisedOn(target, input, pair.on.clusterId, 'dr.update-primary');
       const how = { ...body, updatePrimaryAddrs: addresses ?? [...known] };
-      return () => target.client[kind].secondary.updatePrimary(how, options);
+      return () => sendWithToken(target, input.token, target.client[kind].secondary.updatePrimary(how, options));
     },
   });
   return resultOf(changed, reading.needed);

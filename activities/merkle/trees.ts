@@ -11,7 +11,13 @@ import { onCluster } from '../execution';
 import { othersOfSet } from '../joining/enable-secondary';
 import { demandMode, readKind } from '../observe';
 import { CHANGE_TIMEOUT_MS, awaitAnswer, awaitState, readActConfirm, resultOf } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitIdentity, awaitNamed, openOperationToken } from '../tokens/operation-token';
+import {
+  ANSWER_BUDGET_MS,
+  awaitIdentity,
+  awaitNamed,
+  openOperationToken,
+  sendWithToken,
+} from '../tokens/operation-token';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { MerkleReport, MerkleSubtree } from '../../src/vault';
 
@@ -137,7 +143,8 @@ export async function probeMerkleTree(input: OnCluster & { readonly token: Opera
   const options = { signal, timeoutMs: Math.min(CHECK_TIMEOUT_MS, limits.reindexMs) };
   const judged = await awaitAnswer(execution, {
     read: async () => {
-      const report = await access.client.dr.secondary.merkleCheck({ drOperationToken }, options);
+      const checked = access.client.dr.secondary.merkleCheck({ drOperationToken }, options);
+      const report = await sendWithToken(access, token, checked);
       const { corrupted } = await readReindex(access, signal);
       return judgeMerkleReport(cluster, report, corrupted);
     },
@@ -178,7 +185,9 @@ export async function startDrReindex(
       await demandOnePrimary(accesses, cluster, signal);
       await verifyBeginning(input, doing);
       const parameters = { drOperationToken, ...options };
-      return () => access.client.dr.secondary.reindex(parameters, { signal, timeoutMs: CHANGE_TIMEOUT_MS });
+      const { secondary } = access.client.dr;
+      const within = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
+      return () => sendWithToken(access, token, secondary.reindex(parameters, within));
     },
   });
   const observed = `${cluster}: ${describeReindex(changed.state)}`;

@@ -49,6 +49,26 @@ export async function authorisedOn(
   return { body: { drOperationToken }, options: { signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS } };
 }
 
+/** Sends what a token for DR operations authorises, and nothing else: where that is refused it says how another one is had. */
+export async function sendWithToken<T>(
+  { entry: { name: cluster } }: ClusterAccess,
+  token: OperationTokenReference | undefined,
+  sent: Promise<T>,
+): Promise<T> {
+  return sent.catch((error: unknown) => {
+    if (token === undefined || !isRunbookError(error, 'PERMISSION_DENIED')) throw error;
+    const isBatch = token.source === 'batch';
+    throw error.with({
+      cluster,
+      observed: `${cluster} refused the ${isBatch ? 'batch token' : 'operation token of this run'}`,
+      needed: `a token for DR operations that ${cluster} takes`,
+      next: isBatch
+        ? `Look at its policy and its age, then retry; or end this here, and do it by another run with {"tokenSource": "ceremony"}.`
+        : `Retry once: a node that restarts refuses living ones too. Where it stays refused somebody ended that token: end this here, and do it by another run, which makes a new one.`,
+    });
+  });
+}
+
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */
 const SEALED_SECONDS = 24 * 3600;
 

@@ -236,6 +236,15 @@ describe('a DR secondary', () => {
     expectMade(1, 1, 0);
   });
 
+  it('a token that the secondary refuses is named, with how another is had', async () => {
+    fault('east', UPDATE, { status: 403 });
+    const told = {
+      observed: 'east refused the operation token of this run',
+      next: holding('another run, which makes'),
+    };
+    await refuses('PERMISSION_DENIED', { details: { outcomeKnown: true, ...told } });
+  });
+
   it('a token of another use or cluster opens nothing, and nothing is called', async () => {
     const live = bench.cluster('east').issuedSecrets.at(-1) ?? '';
     const sealedFor = async (cluster: string, use: string) =>

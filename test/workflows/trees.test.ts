@@ -190,13 +190,23 @@ describe('Merkle trees', () => {
       it('parked, retry: begun with approvals that were asked for again; one that got lost is started again; parked, skip: the check after', async (scenario) => {
         corrupt(scenario);
         endless(scenario);
-        scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 }, skip: 2 });
+        scenario.service.faults.add({
+          cluster: 'west',
+          endpoint: MERKLE_CHECK,
+          action: { status: 403 },
+          skip: 2,
+          times: Infinity,
+        });
         const run = await reindex(scenario, {}, 'renew reindex');
         await following(run);
         // A node was killed.
         scenario.service.cluster('west').reindex = undefined;
         expect(await run.parks()).toMatchObject({ step: 'Reindex west', code: 'STATE_DIVERGED' });
-        await run.do('retry', 'skip Check the Merkle tree of west after');
+        await run.do('retry');
+        const refused = await run.parks('Check the Merkle tree of west after');
+        expect(refused.observed).toBe('west refused the batch token');
+        expect(refused.next).toContain('another run with {"tokenSource": "ceremony"}');
+        await run.do('skip Check the Merkle tree of west after');
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'completed', result: { after: { verdict: 'skipped' } } });
         expect(report.leftToDo).toEqual([
