@@ -250,13 +250,20 @@ export function mayHandOver(
     inSet,
   }: { readonly from: ClusterObservation; readonly to: ClusterObservation; readonly inSet: readonly Told[] },
 ): Check[] {
+  const sides = [from, to].flatMap((each) => takesPart(each));
+  if (!bothAnswer(from, to)) return sides;
   return [
-    ...[from, to].flatMap((each) => takesPart(each)),
+    ...sides,
     servesAsPrimary(from, kind, `The ${kindName(kind)} primary is not ${from.cluster}: correct "from".`),
     ...inStep(kind, limits, from, to),
     sameSet(kind, from, to, `${to.cluster} replicates from another primary.`),
     onePrimary(kind, inSet),
   ];
+}
+
+/** Of a side that does not answer nothing more is judged: whatever else would stand against it comes of that. */
+export function bothAnswer(from: ClusterObservation, to: ClusterObservation): boolean {
+  return from.reachable && to.reachable;
 }
 
 function noReindex(observation: Told, kind: ReplicationKind): Check {

@@ -10,6 +10,7 @@ import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { asWarning, check } from '../checks/check';
 import { credentialFacts, credentialMay } from '../checks/credentials';
 import {
+  bothAnswer,
   healthyTree,
   mayBeOneSet,
   mayHandOver,
@@ -176,8 +177,10 @@ export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observ
 /** What is read of the clusters: both sides, and the others that have to follow. */
 export function sideChecks(input: InputOf<'drSwitchover'>, { deployment }: Observed, sides: Sides): Check[] {
   const { from, to, others, drSecondaries, performanceSecondaries } = sides;
+  const handOver = mayHandOver('dr', deployment.limits, { from, to, inSet: [from, to, ...others] });
+  if (!bothAnswer(from, to)) return handOver;
   return [
-    ...mayHandOver('dr', deployment.limits, { from, to, inSet: [from, to, ...others] }),
+    ...handOver,
     versionsForSwitch(from, to, input.acknowledgeNewerSecondary),
     // One that is older than its primary now is no worse off afterwards.
     ...[...drSecondaries, ...performanceSecondaries].map((each) =>

@@ -11,6 +11,7 @@ import {
   hasRole,
   healthyTree,
   mayBeOneSet,
+  bothAnswer,
   mayHandOver,
   missingNodes,
   otherReadable,
@@ -161,7 +162,8 @@ function findSides(input: InputOf<'performancePromotion'>, observed: Observed) {
 function plannedChecks({ observed, from, to }: Promotion): Check[] {
   const { deployment, observations } = observed;
   const inSet = observations.filter(({ performance }) => mayBeOneSet(performance?.setId, from.performance?.setId));
-  return [...mayHandOver('performance', deployment.limits, { from, to, inSet }), versionsInOrder(from, to)];
+  const handOver = mayHandOver('performance', deployment.limits, { from, to, inSet });
+  return bothAnswer(from, to) ? [...handOver, versionsInOrder(from, to)] : handOver;
 }
 
 /** What must hold of the cluster that becomes primary, and of those that are to follow it. */

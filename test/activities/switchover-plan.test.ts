@@ -251,6 +251,13 @@ it.each(['east', 'west'])('%s is refused where another cluster answers than the 
   });
 });
 
+it('of a candidate that is down it is said that it is down, and nothing that only comes of that', async () => {
+  await bench.cluster('west').kill();
+  const failed = (await assess()).preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
+  expect(failed).toEqual(expect.arrayContaining(['one active node', 'quorum', 'every node answers']));
+  for (const name of ['versions in order', 'same DR set', CAN_FOLLOW]) expect(failed).not.toContain(name);
+});
+
 it('who asked for the run is not named among those whose approval it waits for', async () => {
   const approvers = async (requestedBy: string) => (await assess({ requestedBy })).gates.plan?.approvers;
   expect(await approvers('olga')).toEqual(['grace', 'henry']);

@@ -62,7 +62,10 @@ describe('the command line', () => {
 
   it('says which server does not answer and what to do, without a stack', async () => {
     const { code, err } = await cli(['list', '--address', '127.0.0.1:1']);
-    expect([code, err]).toEqual([1, expect.stringMatching(/TEMPORAL_UNAVAILABLE.*127\.0\.0\.1:1[^]*next: See that it runs/)]);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringMatching(/TEMPORAL_UNAVAILABLE.*127\.0\.0\.1:1[^]*next: See that it runs/),
+    ]);
     expect(err).not.toMatch(/\n\s+at /);
   });
 
