@@ -1,5 +1,5 @@
-import { changeDrPrimary } from '../support/by-hand';
-import { CHANGING, expectFiltered, expectFollows, loseAnswers, refuse, statuses } from '../support/faults';
+import { changeDrPrimary, post, until } from '../support/by-hand';
+import { CHANGING, expectFiltered, expectFollows, hold, loseAnswers, refuse, statuses } from '../support/faults';
 import { bringBack } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
@@ -143,6 +143,25 @@ describe('a secondary that is to follow another primary', () => {
       expect(scenario.state('east').filters).toContain(id);
       // With a filter the root differs by design.
       expect(report.steps.map(({ name }) => name).join()).not.toContain('Compare the Merkle roots');
+      await expectFollowsFiltered(scenario, 'east');
+    });
+
+    it('abort while update-primary drops the filter: the end of the run writes it again', async (scenario) => {
+      // Its primary has revoked it.
+      const { clusterId } = scenario.state('europe');
+      await post(scenario, 'east', 'performance/primary/revoke-secondary', { id: clusterId });
+      const run = await scenario.begin(NAME, europeTo('east', 'token'));
+      const held = hold(scenario, 'after', 'europe', UPDATE);
+      await run.approve('repoint');
+      await held.reached;
+      await run.control('abort', { reason: 'another time' });
+      await run.receiptOf('abort');
+      held.letGo();
+      const { outcome, findings, steps } = await run.report();
+      expect(outcome).toBe('aborted');
+      expect(findings.map(({ code }) => code)).toContain('paths-filter-was-missing');
+      expect(steps.map(({ name }) => name)).not.toContain('Wait until europe follows');
+      await until('europe follows', () => scenario.state('europe').performance.state === 'stream-wals');
       await expectFollowsFiltered(scenario, 'east');
     });
   });

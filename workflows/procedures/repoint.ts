@@ -119,6 +119,7 @@ export async function repointPerformanceSecondary(
   const { filter } = found;
   const before = form === 'addresses' ? 'kept' : await writeFilter(run, target, found, 'before');
   if (before === undefined) return false;
+  const owed = form === 'token' && filter ? owing(run, target, { id: found.id, filter }) : undefined;
   const expected: ExpectedFilter = { filter: filter ?? 'none' };
   const [name, effect] =
     form === 'token'
@@ -130,14 +131,8 @@ export async function repointPerformanceSecondary(
   const how = () => Promise.resolve({ kind: 'performance', ...parametersOf(way), expected } as const);
   const pointed = await point(run, target, name, effect, how);
   const after = form === 'token' ? await writeFilter(run, target, found, 'after') : before;
-  if (form === 'token' && after === 'done') {
-    run.state.finding({
-      severity: 'warning',
-      code: 'paths-filter-was-missing',
-      text: `The paths filter of ${secondary} was not on ${primary} after update-primary and was written again: ${secondary} may have received what it must not have in between.`,
-      next: `Look on ${secondary} whether what the filter keeps away is gone; it is removed there once the filter is in force.`,
-    });
-  }
+  owed?.isSettled();
+  if (form === 'token' && after === 'done') tellMissing(run, target);
   if (!pointed) return false;
   const follows = await seenFollowing(run, deployment, primary, [secondary], `Wait until ${secondary} follows`);
   const equal = await sameFilterOnBothSides(run, target, found);
@@ -145,6 +140,42 @@ export async function repointPerformanceSecondary(
   if (isDone) run.state.left.settle(followingOf(secondary));
   return isDone;
 }
+
+/**
+ * From here on update-primary may drop the filter. Where the run ends before it stands again, however that comes, the end
+ * writes it; a run that is ended from outside says what is left.
+ */
+function owing(run: Run, target: RepointTarget, known: { readonly id: string; readonly filter: PathsFilterFacts }) {
+  const { deployment, primary, secondary, authority } = target;
+  const { id, filter } = known;
+  const reason = `update-primary may have dropped the filter of ${secondary}`;
+  const wanted = { deployment, primary, filters: { [secondary]: filter }, reason };
+  const again = nextCommandOf.start('filterReconciliation', wanted);
+  const text = `The paths filter of ${secondary} may be gone from ${primary} since update-primary: until it stands, ${secondary} receives what it must not have. At once: \`${again}\`.`;
+  run.state.left.add(text, filterOf(id));
+  let isOpen = true;
+  run.onEnd(async () => {
+    if (!isOpen) return;
+    await run.cleanUp(`Write the paths filter of ${secondary} again`, async (call) => {
+      const written = { deployment, cluster: primary, secondary, id, filter, authority };
+      const { outcome } = await changingFilter(run, written, () => call.writePathsFilter(written));
+      if (outcome === 'done') tellMissing(run, target);
+    });
+  });
+  return { isSettled: () => (isOpen = false) };
+}
+
+function tellMissing(run: Run, { primary, secondary }: RepointTarget): void {
+  run.state.finding({
+    severity: 'warning',
+    code: 'paths-filter-was-missing',
+    text: `The paths filter of ${secondary} was not on ${primary} after update-primary and was written again: ${secondary} may have received what it must not have in between.`,
+    next: `Look on ${secondary} whether what the filter keeps away is gone; it is removed there once the filter is in force.`,
+  });
+}
+
+/** Under what it is left to do that a paths filter may not be as it must be. */
+const filterOf = (id: string) => `filter of ${id}`;
 
 /** A secondary of either kind, as an approved plan says: with the tokens of a DR secondary, or the filter of a performance one. */
 export function repointAsPlanned(
@@ -176,7 +207,7 @@ export function changingFilter<T>(
   order: () => Promise<T>,
 ): Promise<T> {
   const inDoubt = `The paths filter of ${id} on ${cluster} may have been changed: read it before a secondary is connected under that id.`;
-  return run.state.left.during(`filter of ${id}`, inDoubt, order);
+  return run.state.left.during(filterOf(id), inDoubt, order);
 }
 
 /** @returns `undefined` where people skipped it: before update-primary nothing is sent then */
