@@ -26,7 +26,7 @@ export function leaveFollowing(
   const [filtered, clients] = kind === 'dr' ? ['', ''] : [' with its filter', refusedUntilFollowing(quiesce)];
   for (const secondary of secondaries) {
     const command = repointing(deployment, kind, primary, secondary);
-    const text = `${secondary} was not seen following ${primary}${filtered}. Where it does not, once it answers: ${command}.${clients}`;
+    const text = `${secondary} was not seen following ${primary}${filtered}. Where it does not, once it answers: \`${command}\`.${clients}`;
     run.state.left.add(text, followingOf(secondary));
   }
 }
@@ -35,15 +35,15 @@ export function leaveFollowing(
 export function leaveSilent(run: Run, primary: string, silent: readonly string[]): void {
   for (const secondary of silent) {
     const command = repointing(run.state.deployment, 'performance', primary, secondary);
-    const text = `${secondary} did not answer. Where it is a performance secondary that is to follow ${primary} and does not, once it answers: ${command}.`;
+    const text = `${secondary} did not answer. Where it is a performance secondary that is to follow ${primary} and does not, once it answers: \`${command}\`.`;
     run.state.left.add(text, followingOf(secondary));
   }
 }
 
-/** The command by which a secondary follows a primary, as texts show it. */
+/** The command by which a secondary follows a primary. */
 export function repointing(deployment: string, kind: ReplicationKind, primary: string, secondary: string): string {
   const input = { deployment, kind, primary, secondary, reason: `${secondary} is to follow ${primary}` };
-  return `\`${nextCommandOf.start('secondaryRepointing', input)}\``;
+  return nextCommandOf.start('secondaryRepointing', input);
 }
 
 /** Who is to follow a new DR primary, and with which tokens. */

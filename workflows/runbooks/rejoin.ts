@@ -187,6 +187,6 @@ function unconnected(
     .filter((each) => each[kind]?.peers.every((peer) => !peer.connected))
     .map((each) => {
       const command = repointing(run.state.deployment, kind, primary, each.cluster);
-      return `${each.cluster} is connected to no primary. Point it at ${primary}: ${command}.`;
+      return `${each.cluster} is connected to no primary. Point it at ${primary}: \`${command}\`.`;
     });
 }
