@@ -21,23 +21,31 @@ export interface Moment {
 /** What people order without being asked; `terminate` is an administrator of Temporal. */
 export type Order = (typeof ORDERS)[number];
 
-/** One change of the primary, and what goes wrong meanwhile. */
-export interface Night {
+/** What goes wrong while a run is at work, and who does what. */
+export interface Part {
+  readonly mishaps: readonly Mishap[];
+  readonly orders: readonly { readonly order: Order; readonly at: Moment }[];
+  /** Parked steps until people mend the site; they decide at random all the time. */
+  readonly patience: number;
+}
+
+/** One change of the primary, what goes wrong meanwhile, and the morning after. */
+export interface Night extends Part {
   readonly seed: number;
   readonly runbook: 'drSwitchover' | 'drFailover' | 'performancePromotion';
   readonly kind: 'dr' | 'performance';
   readonly input: Readonly<Record<string, unknown>>;
   /** The first one is the primary, the second one takes its place. */
   readonly clusters: readonly [string, string, ...string[]];
+  /** All of the site: the first of each set is its DR primary. */
+  readonly drSets: Readonly<Record<string, readonly string[]>>;
   readonly nodes: number;
   readonly version: string;
   readonly batchToken: boolean;
   readonly quiesce: 'quota' | 'attested';
   readonly readings: Readonly<Record<string, number | boolean>>;
-  readonly mishaps: readonly Mishap[];
-  readonly orders: readonly { readonly order: Order; readonly at: Moment }[];
-  /** Parked steps until people mend the site; they decide at random all the time. */
-  readonly patience: number;
+  /** The runs of the morning in which things go wrong again; it ends when all is well. */
+  readonly morning: readonly Part[];
 }
 
 const EVENTS = ['node dies', 'cluster dies', 'cluster sealed', 'leader', 'cut off', 'stream held'] as const;
@@ -54,43 +62,59 @@ export function nightOf(seed: number): Night {
   const runbook = pick('drSwitchover', 'drSwitchover', 'drFailover', 'performancePromotion');
   const kind = runbook === 'performancePromotion' ? 'performance' : 'dr';
   const clusters: Night['clusters'] = chance(0.35) ? ['east', 'west', 'north'] : ['east', 'west'];
+  const spare = chance(0.4);
+  const others = clusters.map((name) => [name, spare && name !== 'north' ? [name, `${name}-dr`] : [name]] as const);
+  const drSets =
+    kind === 'dr' ? { main: clusters, ...(spare && { eu: ['europe', 'berlin'] }) } : Object.fromEntries(others);
+  const all = Object.values(drSets).flat() as [string, ...string[]];
+  const switchover = { to: 'west', go: pick('auto', 'required'), onStuck: pick('promote-back', 'park') };
+  const acceptLoss = pick('none', 'bounded');
+  const mode = chance(0.5) ? { mode: 'unplanned', overrideDrSecondary: true } : { acceptLoss };
+  const inputs = {
+    drSwitchover: { ...switchover, acceptLoss },
+    drFailover: chance(0.5) ? { to: 'west' } : {},
+    performancePromotion: { to: 'west', ...mode },
+  };
   const base = `POST /v1/sys/replication/${kind}`;
   const ofTokens = kind === 'dr' ? TOKEN.map((name) => `${base}/secondary/${name}`) : [];
   const endpoints = [
     ...[`${base}/primary/secondary-token`, ...SECONDARY.map((name) => `${base}/${name}`), ...ofTokens],
     ...['POST /v1/kv/data/runbooks-marker', 'POST /v1/kv/data/runbooks-marker-after'],
   ] as const;
-  const moment = (): Moment => {
-    const when = pick('before', 'after');
-    if (chance(0.4)) {
-      const [cluster, endpoint] = pick(['east', 'primary/demote'], ['west', 'secondary/promote']);
-      return { cluster, endpoint: `${base}/${endpoint}`, nth: pick(1, 1, 2), when };
-    }
-    const cluster = pick(...clusters);
-    if (chance(0.3)) return { cluster, endpoint: pick(...endpoints), nth: pick(1, 1, 2), when };
-    const after = `${base}/${pick('primary/demote', 'secondary/promote')}`;
-    return { cluster, endpoint: '', after, nth: 1 + random.below(14), when };
-  };
-  const mishap = (): Mishap => ({
-    ...{ what: chance(0.4) ? pick(...ANSWERS) : pick(...EVENTS), to: pick(...clusters), at: moment() },
-    mendedAfterMs: chance(0.6) ? pick(200, 1_000, 2_500, 5_000) : undefined,
-  });
-  const switchover = { to: 'west', go: pick('auto', 'required'), onStuck: pick('promote-back', 'park') };
-  const acceptLoss = pick('none', 'bounded');
-  const inputs = {
-    drSwitchover: { ...switchover, acceptLoss },
-    drFailover: chance(0.5) ? { to: 'west' } : {},
-    performancePromotion: { to: 'west', acceptLoss },
+  /** Most of it happens where the primary changes. */
+  const part = (from: string, to: string): Part => {
+    const moment = (): Moment => {
+      const when = pick('before', 'after');
+      if (chance(0.4)) {
+        const [cluster, endpoint] = pick([from, 'primary/demote'], [to, 'secondary/promote']);
+        return { cluster, endpoint: `${base}/${endpoint}`, nth: pick(1, 1, 2), when };
+      }
+      const cluster = pick(...all);
+      if (chance(0.3)) return { cluster, endpoint: pick(...endpoints), nth: pick(1, 1, 2), when };
+      const after = `${base}/${pick('primary/demote', 'secondary/promote')}`;
+      return { cluster, endpoint: '', after, nth: 1 + random.below(14), when };
+    };
+    const mishap = (): Mishap => ({
+      ...{ what: chance(0.4) ? pick(...ANSWERS) : pick(...EVENTS), to: pick(...all), at: moment() },
+      mendedAfterMs: chance(0.6) ? pick(200, 1_000, 2_500, 5_000) : undefined,
+    });
+    return {
+      mishaps: Array.from({ length: 1 + random.below(5) }, mishap),
+      orders: chance(0.5) ? [{ order: pick(...ORDERS), at: moment() }] : [],
+      patience: pick(0, 1, 2, 4),
+    };
   };
   return {
-    ...{ seed, runbook, kind, input: inputs[runbook], clusters },
+    ...{ seed, runbook, kind, input: inputs[runbook], clusters, drSets },
     nodes: pick(1, 3),
     version: pick('1.16.20+ent', '1.21.4+ent', '2.0.4+ent'),
     batchToken: chance(0.3),
     quiesce: pick('quota', 'attested'),
-    readings: { leaderChangeChance: pick(0, 0.3, 0.8), promoteRefusedBehindDeadSource: chance(0.5) },
-    mishaps: Array.from({ length: 1 + random.below(5) }, mishap),
-    orders: chance(0.5) ? [{ order: pick(...ORDERS), at: moment() }] : [],
-    patience: pick(0, 1, 2, 4),
+    readings: {
+      ...{ leaderChangeChance: pick(0, 0.3, 0.8), promoteRefusedBehindDeadSource: chance(0.5) },
+      performanceSecondariesFollow: chance(0.5),
+    },
+    ...part('east', 'west'),
+    morning: Array.from({ length: pick(0, 1, 1, 2) }, () => part('west', 'east')),
   };
 }

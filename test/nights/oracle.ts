@@ -1,52 +1,76 @@
-import type { Report } from '../../src/contracts/report';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { until } from '../support/by-hand';
 import { replayRun } from '../support/replay';
-import type { TestRun } from '../support/scenario';
-import type { Player } from './player';
+import { expectFiltered } from '../support/faults';
+import { astray, commandsIn } from './morning';
+import type { Played, Player } from './player';
 
 /** What the service measures and what the run's clock says may differ by this much, ms. */
 const CLOCKS_MS = 250;
 
-/** Compares what the report of a night says with what the simulated service knows. Every untruth that it finds is one line. */
-export async function judge(player: Player, run: TestRun, report: Report): Promise<string[]> {
-  const { night, scenario, roles } = player;
+/** Calls that end what a cluster is. */
+const DANGEROUS = /replication\/\w+\/(primary\/(demote|disable)|secondary\/(enable|disable|update-primary))$/;
+/** What is left to do only where people want it. */
+const ON_WISH = /^\w+ stays primary\. To lead service back/;
+
+/** Compares what the report of a run says with what the simulated service knows. Every untruth that it finds is one line. */
+export async function judge(player: Player, played: Played): Promise<string[]> {
+  const { night, scenario } = player;
+  const { run, report, roles, task, calls } = played;
   const { outcome, outage, loss, leftToDo, steps, findings } = report;
   const wrong: string[] = [];
   const expectThat = (holds: boolean, otherwise: string) => void (holds || wrong.push(otherwise));
   const left = leftToDo.join('\n');
   const clusters = [...scenario.service.clusters.values()];
   const primaries = player.primaries.map(({ name }) => name);
-  const [old] = night.clusters;
-  const unplanned = night.runbook === 'drFailover' || report.takenOver !== undefined;
+  const changes = ['drSwitchover', 'drFailover', 'performancePromotion'].includes(report.runbook);
+  const [old = night.clusters[0]] = played.before;
+  const unplanned =
+    report.runbook === 'drFailover' || report.takenOver !== undefined || task.input['mode'] === 'unplanned';
 
   // 1. It ended, and another worker would come to the same.
   expectThat(!['running', 'failed', 'timed-out'].includes(outcome), `it ended as ${outcome}`);
   await replayRun(run).catch((error: unknown) => wrong.push(String(error)));
 
   // 2. Never two primaries, but where people attested that the old one is gone; then the report says to keep it so.
-  const now = new Set<string>([old]);
+  const now = new Set<string>(played.before);
+  const most = Math.max(now.size, 1);
   const without: { from: number; to?: number }[] = [];
   for (const { at, cluster, mode } of roles) {
     const before = now.size;
     if (mode === 'primary') now.add(cluster);
     else now.delete(cluster);
-    expectThat(now.size < 2 || (unplanned && /[Kk]eep \w+ fenced/.test(left)), `two primaries: ${[...now].join()}`);
+    expectThat(
+      now.size <= most || (unplanned && /[Kk]eep \w+ (fenced|away)/.test(left)),
+      `two primaries: ${[...now].join()}`,
+    );
     if (now.size === 0) without.push({ from: at });
     else if (before === 0 && without.length > 0) Object.assign(without.at(-1) ?? {}, { to: at });
   }
 
   // 3. Who is told to be primary is, and who is told not to be is not.
   const isNew = primaries.some((each) => each !== old);
-  if (outcome === 'completed')
+  if (changes && outcome === 'completed')
     expectThat(isNew && (unplanned || primaries.length === 1), `completed; primary ${primaries.join()}`);
   if (outcome === 'rolled-back') expectThat(primaries.join() === old, `rolled back; primary ${primaries.join()}`);
+  if (!changes && report.takenOver === undefined) {
+    // Who joins or follows changes nothing of the cluster that serves, whatever happens.
+    const on = calls.filter(({ method, cluster }) => method !== 'GET' && cluster === played.serving);
+    const dangerous = on.filter(({ path }) => DANGEROUS.test(path)).map(({ path }) => path);
+    expectThat(dangerous.length === 0, `${played.serving} serves, and got ${dangerous.join()}`);
+    const discarded = findings.some(({ code }) => code === 'writes-after-split-lost');
+    const told =
+      roles.length === 0 || report.runbook === 'secondaryRepointing' || (loss?.loss === 'unknown' && discarded);
+    expectThat(told, 'what the former primary wrote is not told as lost');
+    if (outcome === 'completed') expectThat(!primaries.includes(String(task.input['cluster'])), 'it is still primary');
+  }
   for (const [, names = ''] of left.matchAll(/; ([a-z ]+) said to be (?:performance )?primary/g))
     for (const name of names.split(' and ')) expectThat(primaries.includes(name), `${name} is told to be primary`);
   const [none, silent = ''] =
     /no cluster seen as (?:performance )?primary(?:; ([a-z ]+) did not answer)?/.exec(left) ?? [];
   if (none !== undefined)
     for (const name of primaries) expectThat(silent.split(' and ').includes(name), `${name} is told to be no primary`);
-  if (primaries.length === 0)
+  if (primaries.length === 0 && played.before.length > 0)
     expectThat(
       /no cluster|no primary|none|outcome was not recorded|not proven/.test(left),
       `no primary, and left to do: ${left}`,
@@ -55,12 +79,13 @@ export async function judge(player: Player, run: TestRun, report: Report): Promi
 
   // 4. What was kept for clients is there, where nothing is said to be lost.
   const [serving] = player.primaries;
-  if (serving && primaries.length === 1 && loss?.loss === 'none')
-    for (const path of player.kept.keys()) expectThat(serving.read(path) !== undefined, `${path} is lost: ${loss.why}`);
+  if (serving && primaries.length === 1 && (loss?.loss === 'none' || !changes))
+    for (const path of player.kept.keys())
+      expectThat(serving.read(path) !== undefined, `${path} is lost: ${loss?.why ?? ''}`);
 
   // 5. An outage is told where there was one, from its beginning, and never as over too early.
   const [first, last] = [without[0], without.at(-1)];
-  expectThat(first === undefined || outage !== undefined, 'there was no primary, and no outage is told');
+  expectThat(!changes || first === undefined || outage !== undefined, 'there was no primary, and no outage is told');
   if (first && outage && !unplanned)
     expectThat(Date.parse(outage.startedAt) <= first.from + CLOCKS_MS, `the outage began ${JSON.stringify(first)}`);
   if (last && outage?.endedAt !== undefined)
@@ -80,20 +105,47 @@ export async function judge(player: Player, run: TestRun, report: Report): Promi
 
   // 7. No token lives on, no key is left, no client is held, but as the report tells.
   for (const { name, tokens, storage } of clusters) {
-    const told = report.tokens.filter((each) => each.cluster === name && each.state !== 'deleted').length;
-    const alarms = findings.filter(({ code, text }) => /orphan|not-in-record/.test(code) && text.includes(name)).length;
-    const inDoubt = leftToDo.filter((each) => each.includes('token') && each.includes(name)).length;
+    const all = player.reports;
+    const told = all
+      .flatMap((each) => each.tokens)
+      .filter((each) => each.cluster === name && each.state !== 'deleted').length;
+    const alarms = all
+      .flatMap((each) => each.findings)
+      .filter(({ code, text }) => /orphan|not-in-record/.test(code) && text.includes(name)).length;
+    const inDoubt = all
+      .flatMap((each) => each.leftToDo)
+      .filter((each) => each.includes('token') && each.includes(name)).length;
     const alive = tokens.operationTokenCount;
     expectThat(alive <= told + alarms + inDoubt, `${alive} operation tokens of ${name} are alive, ${told} told`);
     const quota = storage.keys('quota/').some((key) => key.includes(report.runId));
     expectThat(!quota || !primaries.includes(name) || left.includes('quota'), `a quota is left on ${name}`);
   }
 
-  // 8. Where nothing is left to do everybody follows.
-  if (outcome === 'completed' && leftToDo.length === 0)
-    for (const { name } of clusters.filter(({ name: each }) => each !== primaries[0]))
-      await until(`${name} follows`, () => scenario.state(name)[night.kind].connectedTo === primaries[0]).catch(
-        (error: unknown) => wrong.push(`nothing is left to do: ${String(error)}`),
-      );
+  // 8. Where nothing is left to do everybody follows whom the run was about.
+  if (outcome === 'completed' && leftToDo.every((each) => ON_WISH.test(each))) {
+    await player.mend();
+    const { secondary, cluster = secondary } = task.input;
+    const lost = await astray(player, 60_000, changes ? undefined : new RegExp(`^${String(cluster)}$`));
+    expectThat(lost.length === 0, `nothing is left to do, and nowhere are ${lost.join()}`);
+  }
+
+  // 9. What people are told to start is taken.
+  for (const { runbook, input } of commandsIn([...leftToDo, ...findings.map(({ next: then = '' }) => then)])) {
+    const parsed = RUNBOOK_INPUTS[runbook].safeParse(input);
+    expectThat(parsed.success, `${runbook} does not take ${JSON.stringify(input)}`);
+  }
   return wrong;
+}
+
+/** Once people have mended everything and did what they were told: nothing of ours is left, and it could be switched back. */
+export async function judgeMorning({ night, scenario, serving = '' }: Player): Promise<string[]> {
+  for (const { name, storage } of scenario.service.clusters.values())
+    await until(`no quota is left on ${name}`, () => storage.keys('quota/').length === 0);
+  if (night.drSets['eu']) await expectFiltered(scenario, serving, ['europe']);
+  const to = night.clusters.find((each) => each !== serving);
+  const input = { to, dryRun: true, acceptLoss: 'bounded' };
+  const dry = await scenario.play(night.kind === 'dr' ? 'drSwitchover' : 'performancePromotion', input);
+  return dry.preconditions.flatMap(({ verdict, ...each }) =>
+    verdict === 'fail' ? `it could not be switched back: ${JSON.stringify(each)}` : [],
+  );
 }

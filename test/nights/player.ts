@@ -9,10 +9,12 @@ import { takeOverBy } from '../support/failover';
 import { at } from '../support/faults';
 import { decisionOf } from '../support/people';
 import { reportOf } from '../support/reports';
-import { Scenario } from '../support/scenario';
+import { FILTER, replicating, Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
-import type { Mishap, Moment, Night, Order } from './night';
+import { next } from './morning';
+import type { Task } from './morning';
+import type { Mishap, Moment, Night, Order, Part } from './night';
 
 /** Without anything new, ms: longer than a run waits for anything but people, on a slow machine too. */
 const STILL_MS = 150_000;
@@ -29,7 +31,14 @@ const LIMITS = {
 /** Once the site is well people try one choice after the other that goes on: who parks more often than that is trapped. */
 const MOST_PARKINGS = 12;
 
-/** The site of one night: the run, whatever goes wrong, and the people. */
+/** A run, what was when it began, and what it did. */
+export type Played = Awaited<ReturnType<Player['play']>>;
+
+/** Runs of a morning in which nothing goes wrong any more, until all is well. */
+const MOST_CALM = 8;
+const CALM: Part = { mishaps: [], orders: [], patience: 0 };
+
+/** The site of one night: the runs, whatever goes wrong, and the people. */
 export class Player {
   /** For whoever reads why a night failed. */
   readonly log: string[] = [];
@@ -37,11 +46,15 @@ export class Player {
   readonly roles: { readonly at: number; readonly cluster: string; readonly mode: string }[] = [];
   /** What clients wrote and were told to be kept, by its path. */
   readonly kept = new Map<string, string>();
+  readonly reports: Report[] = [];
+  /** Former primaries that people keep away from clients, and from the others. */
+  readonly fenced = new Set<string>();
   readonly #random: SeededRandom;
   readonly #began = Date.now();
   readonly #mends = new Set<() => unknown>();
   readonly #timers: NodeJS.Timeout[] = [];
   #parkings = 0;
+  #patience = 0;
   #run: TestRun | undefined;
 
   private constructor(
@@ -49,26 +62,21 @@ export class Player {
     readonly scenario: Scenario,
   ) {
     this.#random = new SeededRandom(night.seed).derive('people');
-    for (const cluster of scenario.service.clusters.values()) this.#watchRoles(cluster);
+    for (const name of night.clusters) this.#watchRoles(scenario.service.cluster(name));
     this.#timers.push(setInterval(() => void this.#clientWrites(), 150));
-    for (const mishap of night.mishaps) this.#at(mishap.at, () => this.#happens(mishap));
-    // It may have ended before.
-    for (const { order, at: moment } of night.orders)
-      this.#at(moment, () => void this.#give(order).catch((error: unknown) => this.note(String(error))));
   }
 
   static async open(night: Night): Promise<Player> {
-    const { clusters, nodes, version, quiesce, readings, batchToken, kind } = night;
-    const [primary, ...secondaries] = clusters;
-    const performance = { primary, secondaries: secondaries.map((name) => ({ name })) };
+    const { drSets, nodes, version, quiesce, readings, batchToken } = night;
+    const filters: Parameters<typeof replicating>[1] = drSets['eu'] ? { europe: FILTER } : {};
+    const { topology, ...sets } = replicating(drSets, filters);
     const scenario = await Scenario.start({
+      ...{ ...sets, batchToken, limits: { ...LIMITS, primaryGone: '1s', walStill: '250ms', walStillEntries: 0 } },
       topology: {
-        ...{ clusters: clusters.map((name) => ({ name, nodes, version })), readings },
-        ...(kind === 'dr' ? { dr: [{ primary, secondaries }] } : { performance, dr: [] }),
+        ...{ ...topology, readings },
+        clusters: topology.clusters?.map((each) => ({ ...each, nodes, version })),
       },
-      ...(kind === 'performance' && { drSets: Object.fromEntries(clusters.map((name) => [name, [name]])) }),
-      ...{ batchToken, limits: { ...LIMITS, primaryGone: '1s', walStill: '250ms', walStillEntries: 0 } },
-      deployment: { quiesce },
+      deployment: { quiesce, pathsFilters: filters },
     });
     // Otherwise a ceremony would need a batch token too.
     for (const each of scenario.service.clusters.values()) each.unauthenticatedAccess = ['generate-operation-token'];
@@ -90,6 +98,7 @@ export class Player {
     if (this.#attested) return;
     const path = `kv/data/by-a-client-${randomUUID()}`;
     for (const { name, rootToken: token, apiAddress } of this.primaries) {
+      if (this.fenced.has(name)) continue;
       const body = { data: { on: name } };
       const answer = await callNode(apiAddress, 'POST', path, { token, body }).catch(() => undefined);
       if (answer && answer.status < 300) this.kept.set(path.replace('/data', ''), name);
@@ -98,8 +107,16 @@ export class Player {
 
   /** Clusters in the role that the night is about, whether they are up or not. */
   get primaries(): SimulatedCluster[] {
-    const { clusters } = this.scenario.service;
-    return [...clusters.values()].filter((each) => each.effectiveRole(this.night.kind).mode === 'primary');
+    const { service } = this.scenario;
+    const members = this.night.clusters.map((name) => service.cluster(name));
+    return members.filter((each) => each.effectiveRole(this.night.kind).mode === 'primary');
+  }
+
+  /** The primary that people mean: of several the one that was promoted last. */
+  get serving(): string | undefined {
+    const names = this.primaries.map(({ name }) => name);
+    const last = this.roles.findLast(({ cluster, mode }) => mode === 'primary' && names.includes(cluster));
+    return names.length > 1 ? last?.cluster : names[0];
   }
 
   note(text: string): void {
@@ -143,8 +160,8 @@ export class Player {
       case 'leader':
         return cluster.leaderChange();
       case 'cut off':
-        until(() => service.heal());
-        return this.night.clusters.filter((each) => each !== to).forEach((each) => service.partition(to, each));
+        until(() => this.#heal());
+        return this.#cutOff(to);
       case 'stream held':
         until(() => cluster.holdStream(this.night.kind, false));
         return cluster.holdStream(this.night.kind, true);
@@ -158,11 +175,44 @@ export class Player {
     }
   }
 
+  #cutOff(name: string): void {
+    const { service } = this.scenario;
+    [...service.clusters.keys()].filter((each) => each !== name).forEach((each) => service.partition(name, each));
+  }
+
+  #heal(): void {
+    this.scenario.service.heal();
+    this.fenced.forEach((each) => this.#cutOff(each));
+  }
+
   /** People see to the site: whatever went wrong is over. */
-  async #mend(): Promise<void> {
+  async mend(): Promise<void> {
     this.note('people mend the site');
     this.scenario.service.faults.clear();
     for (const mend of this.#mends) await mend();
+  }
+
+  /** What the run before left is mended; a primary that was replaced is fenced before it comes back. */
+  async #seeToSite(): Promise<void> {
+    const { serving, scenario } = this;
+    for (const { name } of this.primaries) if (name !== serving) this.fenced.add(name);
+    await this.mend();
+    this.#mends.clear();
+    this.#heal();
+    for (const cluster of scenario.service.clusters.values()) await cluster.restart();
+    for (const name of this.fenced) scenario.service.cluster(name).write('kv/of-the-former', { on: name });
+    this.#attested = false;
+    // Quotas, and generation attempts, of which only a run's own is cancelled.
+    const left = this.reports.flatMap(({ leftToDo }) => leftToDo).join('\n');
+    const { apiAddress, rootToken: token } = scenario.service.cluster(serving ?? this.night.clusters[0]);
+    for (const [, path = ''] of left.matchAll(/`vault delete (\S+?)`/g))
+      await callNode(apiAddress, 'DELETE', path, { token }).catch((error: unknown) => this.note(String(error)));
+    const attempt = 'sys/replication/dr/secondary/generate-operation-token/attempt';
+    for (const [, name = '', own = ''] of left.matchAll(/attempt on (\w+) may be open.* fingerprint is (\w+)/g))
+      for (const { address } of scenario.service.cluster(name).nodes) {
+        const { text } = await callNode(address, 'GET', attempt);
+        if (text.includes(own)) await callNode(address, 'DELETE', attempt);
+      }
   }
 
   async #give(order: Order): Promise<void> {
@@ -179,11 +229,48 @@ export class Player {
     }
   }
 
-  /** Plays the run to its end. */
-  async play(): Promise<{ readonly run: TestRun; readonly report: Report }> {
-    const { runbook, input, clusters } = this.night;
-    if (runbook === 'drFailover') await this.scenario.service.cluster(clusters[0]).kill();
-    const run = await this.scenario.run(runbook, input);
+  /** The night, and the morning until all is well. */
+  async *plays(): AsyncGenerator<Played> {
+    const { runbook, input, clusters, morning } = this.night;
+    const gone = runbook === 'drFailover' || input['mode'] === 'unplanned';
+    if (gone) await this.scenario.service.cluster(clusters[0]).kill();
+    // A promotion is refused where the primary failed a moment ago.
+    if (gone && runbook === 'performancePromotion') this.scenario.service.advanceClock(1_500);
+    yield await this.play({ runbook, input }, this.night);
+    for (const part of [...morning, ...Array.from({ length: MOST_CALM }, () => CALM)]) {
+      await this.#seeToSite();
+      const task = await next(this, part !== CALM);
+      if (!task) return;
+      yield await this.play(task, part);
+    }
+    throw new Error(`all is mended, and ${MOST_CALM} runs do not make it well`);
+  }
+
+  /** Plays one run to its end. */
+  async play(task: Task, part: Part) {
+    const { serving, scenario } = this;
+    const { service } = scenario;
+    const [calls, roles] = [service.calls.length, this.roles.length];
+    const before = this.primaries.map(({ name }) => name);
+    // What the run before lost is no loss of this one.
+    for (const path of this.kept.keys())
+      if (serving === undefined || service.cluster(serving).read(path) === undefined) this.kept.delete(path);
+    this.#parkings = 0;
+    this.#patience = part.patience;
+    for (const mishap of part.mishaps) this.#at(mishap.at, () => this.#happens(mishap));
+    // It may have ended before.
+    for (const { order, at: moment } of part.orders)
+      this.#at(moment, () => void this.#give(order).catch((error: unknown) => this.note(String(error))));
+    this.note(`${task.runbook} ${JSON.stringify(task.input)}`);
+    const run = await scenario.run(task.runbook, task.input);
+    const report = await this.#toItsEnd(run);
+    this.reports.push(report);
+    this.note(report.outcome);
+    const done = { roles: this.roles.slice(roles), calls: service.calls.slice(calls) };
+    return { task, run, report, before, serving, ...done };
+  }
+
+  async #toItsEnd(run: TestRun): Promise<Report> {
     this.#run = run;
     let ended = false;
     const end = run.handle.result().then(
@@ -199,8 +286,7 @@ export class Player {
       if (shown !== seen) deadline = Date.now() + STILL_MS;
       else if (Date.now() > deadline) throw new Error(`nothing happens any more: ${shown}`);
       seen = shown;
-      if (this.#parkings > this.night.patience + MOST_PARKINGS)
-        throw new Error(`the site is well, and it parks: ${shown}`);
+      if (this.#parkings > this.#patience + MOST_PARKINGS) throw new Error(`the site is well, and it parks: ${shown}`);
       for (const waiting of status?.outcome === undefined ? (status?.waiting ?? []) : []) {
         const key = JSON.stringify([waiting.for, 'parkingNo' in waiting ? waiting.parkingNo : waiting]);
         // What did not arrive in time is sent again.
@@ -212,7 +298,7 @@ export class Player {
     }
     // What was under way when a run was terminated still ends.
     for (let calls = -1; calls !== this.#calls; await delay(1_000)) calls = this.#calls;
-    return { run, report: await reportOf(run) };
+    return reportOf(run);
   }
 
   get #calls(): number {
@@ -224,13 +310,17 @@ export class Player {
     else if (waiting.for === 'resume') await run.control('resume');
     else if (waiting.for === 'approval') {
       this.#attested ||= this.night.quiesce === 'attested';
+      if (waiting.gate === 'unfence') {
+        this.fenced.clear();
+        this.#heal();
+      }
       await run.approve(waiting.gate, waiting.approved.length > 0 || waiting.gate === 'go' ? 'henry' : 'grace');
     } else if (waiting.for === 'decision') {
       this.#parkings += 1;
-      if (this.#parkings === this.night.patience + 1) await this.#mend();
+      if (this.#parkings === this.#patience + 1) await this.mend();
       const { step, parkingNo, code } = waiting;
       const choices = waiting.choices.map(({ action }) => action);
-      const tried = this.#parkings - this.night.patience - 1;
+      const tried = this.#parkings - this.#patience - 1;
       // Only an outage has no other end than to leave it: nobody may be driven to that.
       const givenUp = tried < MOST_PARKINGS / 2 ? ['leave', 'abort', 'skip'] : ['leave'];
       const ways = tried < 0 ? choices : choices.filter((each) => !givenUp.includes(each));
