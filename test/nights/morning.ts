@@ -1,6 +1,7 @@
 /** What people do once a run has ended: what its report says, and what a look at the site shows. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import type { Report } from '../../src/contracts/report';
 import type { RunbookName } from '../../src/contracts/names';
 import { SeededRandom } from '../../src/simulator/random';
 import { promoteSecondary } from '../../src/simulator/roles';
@@ -61,6 +62,9 @@ export async function next(player: Player, changing: boolean): Promise<Task | un
   if (former) return rejoining(former.name);
   const [[of, secondary] = [kind, undefined]] = await astray(player, 2_000);
   if (secondary !== undefined) {
+    // A run that was terminated knows nothing of a change that was under way.
+    const knows = ({ outcome, leftToDo }: Report) => outcome === 'terminated' || leftToDo.join().includes(secondary);
+    if (!reports.some(knows)) player.untold.add(secondary);
     const { demoted } = { demoted: false, ...scenario.service.cluster(secondary).role(of) };
     if (of === kind && demoted && random.chance(0.6)) return rejoining(secondary);
     return told({ runbook: 'secondaryRepointing', input: { kind: of, primary: serving, secondary } });

@@ -138,14 +138,16 @@ export async function judge(player: Player, played: Played): Promise<string[]> {
 }
 
 /** Once people have mended everything and did what they were told: nothing of ours is left, and it could be switched back. */
-export async function judgeMorning({ night, scenario, serving = '' }: Player): Promise<string[]> {
+export async function judgeMorning({ night, scenario, untold, serving = '' }: Player): Promise<string[]> {
   for (const { name, storage } of scenario.service.clusters.values())
     await until(`no quota is left on ${name}`, () => storage.keys('quota/').length === 0);
   if (night.drSets['eu']) await expectFiltered(scenario, serving, ['europe']);
   const to = night.clusters.find((each) => each !== serving);
   const input = { to, dryRun: true, acceptLoss: 'bounded' };
   const dry = await scenario.play(night.kind === 'dr' ? 'drSwitchover' : 'performancePromotion', input);
-  return dry.preconditions.flatMap(({ verdict, ...each }) =>
-    verdict === 'fail' ? `it could not be switched back: ${JSON.stringify(each)}` : [],
-  );
+  const failing = dry.preconditions.filter(({ verdict }) => verdict === 'fail');
+  return [
+    ...failing.map((each) => `it could not be switched back: ${JSON.stringify(each)}`),
+    ...[...untold].map((each) => `no report said that ${each} follows nobody`),
+  ];
 }

@@ -47,6 +47,8 @@ export class Player {
   /** What clients wrote and were told to be kept, by its path. */
   readonly kept = new Map<string, string>();
   readonly reports: Report[] = [];
+  /** Who follows nobody, and no report says so. */
+  readonly untold = new Set<string>();
   /** Former primaries that people keep away from clients, and from the others. */
   readonly fenced = new Set<string>();
   readonly #random: SeededRandom;
