@@ -58,7 +58,7 @@ export async function quiescing(
         needed: 'hooks.quiesce and hooks.release in the inventory',
         next: 'Add both hooks, or choose another way: {"quiesce": "quota"} or {"quiesce": "attested"}.',
       });
-      return { ...nothing, checks: [...stale, both], step: 'Quiesce the clients (hook)' };
+      return { ...nothing, checks: [...stale, both], step: 'Quiesce clients (hook)' };
     }
     case 'quota':
       return {
@@ -68,7 +68,7 @@ export async function quiescing(
         warnings: [
           `ALL clients of ${from} are refused with 429, reads and logins too, until ${to} serves, and those of its performance secondaries, until each follows ${to}, except on: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
         ],
-        step: `Quiesce the clients: rate-limit quota on ${from}, seen to refuse at every node`,
+        step: `Quiesce clients: rate-limit quota on ${from}, seen to refuse at every node`,
       };
     case 'attested': {
       const attested = notCheckable(NAME, from, {

@@ -117,9 +117,9 @@ function factsOf(clusters: Clusters, { hook, deployment, ...given }: HookRequest
 
 /** The steps that run hooks, by their hook: the name that comes with a step could say anything. */
 const STEPS: Readonly<Record<HookName, (from: string) => string>> = {
-  quiesce: () => 'Quiesce the clients',
-  release: () => 'Release the clients',
-  traffic: () => 'Lead the clients to the new primary',
+  quiesce: () => 'Quiesce clients',
+  release: () => 'Release clients',
+  traffic: () => 'Direct clients to the new primary',
   fence: (from) => `Fence ${from}`,
   unfence: (from) => `Unfence ${from}`,
   snapshot: (from) => `Take a snapshot of ${from}`,

@@ -286,7 +286,7 @@ function failoverPlan(
       `Promote ${to.cluster}; where it refuses beyond its budget, park`,
       snapshot.step,
       `Wait until ${to.cluster} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
-      `See that ${to.cluster} takes a write`,
+      `Verify that ${to.cluster} accepts a write`,
       ...members.map(({ cluster }) => `Point ${cluster} at ${to.cluster}, where it answers`),
       ...followingSteps(followers, to.cluster),
       token.end,

@@ -280,7 +280,7 @@ function stepsOf(
     comparisonStep(old, by, acceptLoss),
     `Promote ${now}; where that gets stuck ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
     `Wait until ${now} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
-    `See that ${now} takes a write`,
+    `Verify that ${now} accepts a write`,
     rejoin ? `Make ${old} a DR secondary of ${now}` : `Leave ${old} out until it is upgraded`,
     ...otherDrSecondaries.map((cluster) => `Point ${cluster} at ${now}`),
     ...followingSteps(performanceSecondaries, now),

@@ -88,7 +88,7 @@ export async function assessReplicationTeardown(
       warnings: [...teardownWarnings(input, route, seen), ...(tokens?.warnings ?? [])],
       steps: [
         role !== 'disabled' && `Disable ${kindName(kind)} replication on ${cluster}, which is its ${role}`,
-        `See on every node of ${cluster} that it is disabled`,
+        `Verify on every node of ${cluster} that it is disabled`,
       ],
       choices: { kind, role },
     }),

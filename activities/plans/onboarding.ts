@@ -60,7 +60,7 @@ export async function assessPrimaryEnablement(request: PlanInput<InputOf<'primar
       ],
       steps: [
         `Enable ${cluster} as ${kindName(kind)} primary; its secondaries are given ${advertised(observed.access(cluster).entry)}`,
-        `See that ${cluster} takes a write`,
+        `Verify that ${cluster} accepts a write`,
         FINAL_STATE,
       ],
       choices: { kind },

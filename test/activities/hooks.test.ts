@@ -161,7 +161,7 @@ describe('whoever forges what a hook is told', () => {
   it('nor by the name of a step, which the worker composes, nor by a Workflow ID, which is the lock', async () => {
     await withQuiesce(careless, async () => {
       const { observed } = await run('quiesce', { step: { name: order() } });
-      expect(observed).toContain('step:Quiesce the clients');
+      expect(observed).toContain('step:Quiesce clients');
       const elsewhere = { ...bench.run, wid: `deployment:${order()}` };
       await refuses('quiesce', 'PRECONDITION_FAILED', {}, { run: elsewhere });
       await expect(access(planted())).rejects.toThrow('ENOENT');
@@ -196,7 +196,7 @@ describe('a call', () => {
       to: 'east',
       workflowId: bench.run.wid,
       runId: bench.run.rid,
-      step: 'Release the clients',
+      step: 'Release clients',
       key: got[0]?.headers['idempotency-key'],
     });
   });

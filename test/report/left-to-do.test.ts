@@ -56,7 +56,7 @@ it('a write that was refused is left to do until one is taken: until then the he
   const text = 'west took no write of the workers: PERMISSION_DENIED.';
   const refused = { kind: 'finding', at: when(10), severity: 'critical', code: 'write-not-proven', text } as const;
   const write = (scheduledAt: number, more: Partial<ActivitySpecification>): ActivitySpecification => ({
-    ...{ type: 'proveWrite', step: { name: 'See that west takes a write', number: 1 }, scheduledAt, ...more },
+    ...{ type: 'proveWrite', step: { name: 'Verify that west accepts a write', number: 1 }, scheduledAt, ...more },
   });
   const denied = write(5, { endedAt: 10, failure: { code: 'PERMISSION_DENIED', message: 'no' } });
   const told = (...writes: readonly ActivitySpecification[]) => {

@@ -251,7 +251,7 @@ describe('an unplanned DR failover', () => {
       // The silence must last again before anything is promoted.
       scenario.service.advanceClock(2_500);
       await run.do('retry');
-      await run.parks('Lead the clients to the new primary');
+      await run.parks('Direct clients to the new primary');
       await expectServesAlone(scenario, 'west');
       await run.do('skip');
       const report = await run.report();

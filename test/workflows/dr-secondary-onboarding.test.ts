@@ -153,7 +153,7 @@ describe('a new DR secondary', () => {
       const run = await onboard(scenario, 'south', {}, 'approve wipe');
       await run.parks();
       scenario.limit({ streaming: '1s' }, 'compareMerkleRoots');
-      await run.do('skip Write a marker on east and see it arrive on south');
+      await run.do('skip Write a marker on east and wait until south has it');
       const report = await run.report();
       south.holdStream('dr', false);
       expect(report.outcome).toBe('completed');
@@ -242,7 +242,7 @@ describe('a new DR secondary', () => {
       scenario.limit({ streaming: '1s' });
       at(scenario, 'after', 'europe-dr', ENABLE, () => scenario.service.partition('europe', 'europe-dr'));
       const run = await onboard(scenario, 'europe-dr', { primary: 'europe' }, 'approve wipe');
-      const waiting = { step: 'Watch the first copy of europe-dr', code: 'CONFIRMATION_TIMEOUT' };
+      const waiting = { step: 'Follow the initial copy of europe-dr', code: 'CONFIRMATION_TIMEOUT' };
       expect(await run.parks()).toMatchObject(waiting);
       scenario.service.heal();
       scenario.limit();

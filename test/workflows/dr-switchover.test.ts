@@ -146,7 +146,7 @@ describe('a planned DR switchover with a dead standby on each side, by workers t
 
   async function expectSnapshot({ steps }: Awaited<ReturnType<TestRun['report']>>): Promise<void> {
     const names = steps.map(({ name }) => name);
-    expect(names.indexOf('Take a snapshot of east')).toBeLessThan(names.indexOf('Quiesce the clients'));
+    expect(names.indexOf('Take a snapshot of east')).toBeLessThan(names.indexOf('Quiesce clients'));
     const [file = ''] = await readdir(snapshots);
     const content = await readFile(`${snapshots}/${file}`);
     const sum = createHash('sha256').update(content).digest('hex');

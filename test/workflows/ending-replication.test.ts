@@ -151,7 +151,7 @@ describe('replication ends', () => {
           refuse(scenario, 'asia', 'GET /v1/sys/replication/performance/status', 503);
         });
         const run = await cutOff(scenario, disabled, 'approve revoke', 'approve disable');
-        await run.until('the wait', ({ steps }) => steps.some(({ name }) => name === 'See that asia is gone'));
+        await run.until('the wait', ({ steps }) => steps.some(({ name }) => name === 'Verify that asia is gone'));
         await run.control('abort', { reason: 'called away' });
         const report = await run.report();
         expect(report.outcome).toBe('aborted');
@@ -225,7 +225,7 @@ describe('replication ends', () => {
       const { activeNode = 0 } = scenario.state('europe');
       await scenario.service.cluster('europe').killNode((activeNode + 1) % 3);
       scenario.limit({ demote: '1s' }, 'awaitReplicationDisabled');
-      const skip = 'skip See on every node of europe that it is disabled';
+      const skip = 'skip Verify on every node of europe that it is disabled';
       const report = await (await tearDown(scenario, 'performance', 'europe', 'approve disable', skip)).report();
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo.join('\n')).toContain('whether every node of europe ended its replication is not known');

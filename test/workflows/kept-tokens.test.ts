@@ -41,7 +41,7 @@ describe('a token that the record keeps', () => {
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
     expect(report.steps.map(({ name }) => name)).toEqual(
-      expect.arrayContaining(['Take the kept operation token of west', 'Prove the operation token of west']),
+      expect.arrayContaining(['Claim the kept operation token of west', 'Verify the operation token of west']),
     );
     expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
     expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toContainEqual(['west', 'kept']);
@@ -59,7 +59,7 @@ describe('a token that the record keeps', () => {
     expect(report.holders ?? []).toEqual([]);
     // The run's own right after the approval, before anything else is waited for.
     const names = report.steps.map(({ name }) => name);
-    const [taken, again] = ['Take the kept operation token of east', 'Read and check again'].map((name) =>
+    const [taken, again] = ['Claim the kept operation token of east', 'Read and check again'].map((name) =>
       names.indexOf(name),
     );
     expect([taken !== -1, (again ?? -1) > (taken ?? 0)]).toEqual([true, true]);

@@ -60,7 +60,7 @@ describe('what the workers hold', () => {
       await failoverPeople(run);
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-      expect(report.steps.map(({ name }) => name)).toContain('See that west takes a write');
+      expect(report.steps.map(({ name }) => name)).toContain('Verify that west accepts a write');
       expect(new Set(statusesOf('/login'))).toEqual(new Set(['west 200']));
     },
   );

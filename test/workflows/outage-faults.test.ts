@@ -82,7 +82,7 @@ describe('faults in the outage', () => {
       expect(finding?.text).toMatch(
         /Clients still write to east.*rose by \d+ within 0\.5 s\..*limits\.walStillEntries/,
       );
-      expect(report.steps).toContainEqual(expect.objectContaining({ name: 'Release the clients', outcome: 'done' }));
+      expect(report.steps).toContainEqual(expect.objectContaining({ name: 'Release clients', outcome: 'done' }));
       expect(report.leftToDo).toEqual(eastServes);
       expect(scenario.calls('east', CHANGING.demote)).toBe(0);
       await expectServiceOn(scenario, 'east');
@@ -96,7 +96,7 @@ describe('faults in the outage', () => {
       await expectTakenOver(scenario, run, 'drSwitchover');
       const report = await reportOf(run);
 
-      expect(report.steps).toContainEqual(expect.objectContaining({ name: 'Release the clients', outcome: 'done' }));
+      expect(report.steps).toContainEqual(expect.objectContaining({ name: 'Release clients', outcome: 'done' }));
       expect(report.outage).toBeUndefined();
       expect(scenario.calls('east', CHANGING.demote)).toBe(0);
       await expectServiceOn(scenario, 'east');
@@ -109,7 +109,7 @@ describe('faults in the outage', () => {
       writeFileSync(notYet, '');
       scenario.service.cluster('west').holdStream('dr', true);
       await run.people({ go: false });
-      await run.until('they are stopped', ({ steps }) => steps.some(({ name }) => name === 'Quiesce the clients'));
+      await run.until('they are stopped', ({ steps }) => steps.some(({ name }) => name === 'Quiesce clients'));
       await run.control('pause', { reason: 'look first' });
       await run.receiptOf('pause');
       rmSync(notYet);
@@ -124,7 +124,7 @@ describe('faults in the outage', () => {
 
       expect([code, report.outcome, report.parkings]).toEqual(['CONFIRMATION_TIMEOUT', 'aborted', []]);
       const steps = report.steps.map(({ name, outcome }) => `${name}: ${outcome}`);
-      for (const step of [`${caughtUp}: failed`, 'Release the clients: done']) expect(steps).toContain(step);
+      for (const step of [`${caughtUp}: failed`, 'Release clients: done']) expect(steps).toContain(step);
       const finding = { code: 'check-failed', next: 'Mend that, then start the runbook again.' };
       expect(report.findings).toContainEqual(expect.objectContaining(finding));
       expect(report.clientsHeld?.totalMs).toBeGreaterThan(0);
@@ -267,7 +267,7 @@ describe('faults in the outage', () => {
 
   describe('a new primary that refuses the workers alone, and people', () => {
     const { it } = people;
-    const [LEAD, WRITE] = ['Lead the clients to the new primary', 'See that west takes a write'] as const;
+    const [LEAD, WRITE] = ['Direct clients to the new primary', 'Verify that west accepts a write'] as const;
 
     it('parked, retry: a refused write keeps no client out; it parks once they were let through; parked, skip: a traffic hook that fails parks with service on the new primary, and can be skipped; goes on where the plan accepts a bounded loss, and says what the bound is', async (scenario) => {
       lateWrite(scenario);

@@ -65,9 +65,9 @@ describe('a performance secondary that becomes the performance primary', () => {
       expect(report.outage?.totalMs).toBeGreaterThan(0);
       expect(report.outage?.peopleMs).toBe(0);
       const steps = report.steps.map(({ name }) => name);
-      expect(steps.indexOf('Quiesce the clients')).toBeLessThan(steps.indexOf('Demote east'));
+      expect(steps.indexOf('Quiesce clients')).toBeLessThan(steps.indexOf('Demote east'));
       const served = steps.indexOf('Wait until europe serves');
-      const back = ['Lead the clients to the new primary', 'Release the clients'];
+      const back = ['Direct clients to the new primary', 'Release clients'];
       expect(steps.slice(served + 1, served + 3)).toEqual(back);
       const led = expect.stringContaining('traffic hook ended with exit code 0') as string;
       expect(report.steps[served + 1]?.activities).toMatchObject([{ type: 'runHook', observed: led }]);

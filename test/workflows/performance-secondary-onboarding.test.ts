@@ -102,7 +102,7 @@ describe('a new performance secondary', () => {
       await unsealAll(scenario, 'europe', 'east');
 
       // The workers' credential went with the data: people make another one.
-      const step = 'Look whether europe takes a credential again';
+      const step = 'Check whether europe accepts a credential again';
       expect(await run.parks()).toMatchObject({ step, code: 'CREDENTIAL_UNAVAILABLE' });
       await writeFile(scenario.tokenFileOf('europe'), europe.createToken({ policies: ['root'] }), { mode: 0o600 });
       await run.do('retry');
@@ -169,7 +169,7 @@ describe('a new performance secondary', () => {
       const publicKey = `POST ${PERFORMANCE}/secondary/generate-public-key`;
       const lost = { east: [filterPath, SECONDARY_TOKEN, revoke], asia: [publicKey, ENABLE] };
       loseAnswers(scenario, lost);
-      const skip = 'skip Look whether asia takes a credential again';
+      const skip = 'skip Check whether asia accepts a credential again';
       const report = await (await onboard(scenario, 'asia', { filter: FILTER }, 'approve wipe', skip)).report();
       expect(report.outcome).toBe('completed');
       expectJoined(scenario, 'asia');
@@ -188,7 +188,7 @@ describe('a new performance secondary', () => {
       const run = await onboard(scenario, 'europe', {}, 'approve wipe');
       await run.waitsFor('action');
       await unsealAll(scenario, 'europe', 'east');
-      await run.do('abort Look whether europe takes a credential again');
+      await run.do('abort Check whether europe accepts a credential again');
       const { outcome, leftToDo, findings } = await run.report();
       expect(outcome).toBe('aborted');
       expect(findings.map(({ code }) => code)).toEqual(['secondary-credentials-gone']);

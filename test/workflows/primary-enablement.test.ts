@@ -83,7 +83,7 @@ describe('enabling a primary', () => {
     it('lost answer: dr/primary/enable, with the advertised address of the inventory; parked, abort: the report says that it is primary now', async (scenario) => {
       loseAnswers(scenario, { north: [ENABLE('dr')] });
       refuse(scenario, 'north', 'POST /v1/kv/data/runbooks-marker');
-      const abort = 'abort See that north takes a write';
+      const abort = 'abort Verify that north accepts a write';
       const report = await (await enable(scenario, 'dr', 'north', 'approve plan', abort)).report();
       const told = 'north became DR primary and nothing was connected to it';
       expect(report.outcome).toBe('aborted');
@@ -116,7 +116,7 @@ describe('enabling a primary', () => {
       await run.parks();
       expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
       fault.remove();
-      await run.do('retry Enable europe as DR primary', 'skip See that europe takes a write');
+      await run.do('retry Enable europe as DR primary', 'skip Verify that europe accepts a write');
       const report = await run.report();
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo).toEqual([expect.stringContaining('whether europe serves again')]);

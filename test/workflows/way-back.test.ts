@@ -75,7 +75,7 @@ const WITH_SNAPSHOT = { snapshot: true, quiesce: 'hook', hooks: { release: true 
 
 it('after a snapshot, which may take hours, shares are asked for before clients are held', async () => {
   const happened = await change(drSwitchover, { leftMs: 120_000, route: WITH_SNAPSHOT });
-  expect(happened.slice(0, 3)).toEqual(['Take a snapshot of east', 'shares', 'Quiesce the clients']);
+  expect(happened.slice(0, 3)).toEqual(['Take a snapshot of east', 'shares', 'Quiesce clients']);
 });
 
 describe.each([

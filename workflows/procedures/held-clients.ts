@@ -44,14 +44,14 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
     const may = held.by === 'quota' || held.canRelease;
     const serving = may ? await servingOf(run, deployment, kind, route) : undefined;
     if (serving !== undefined) {
-      await run.cleanUp('Release the clients', async (call) => {
+      await run.cleanUp('Release clients', async (call) => {
         await letThrough(call, held, { deployment, from: serving === from ? to : from, to: serving });
         noLongerHeld(run);
       });
     }
   });
   if (quiesce === 'hook') {
-    await run.step('Quiesce the clients', (call) => {
+    await run.step('Quiesce clients', (call) => {
       hold(run, { by: 'hook', canRelease: hooks.release });
       return call.runHook({ deployment, hook: 'quiesce', from, to });
     });
@@ -59,7 +59,7 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
   }
   // In the history before anything is changed: what was there is known to whoever goes on.
   const before = await run.step(`Read the quotas of ${from}`, (call) => call.readQuotas({ deployment, cluster: from }));
-  await run.step('Quiesce the clients', (call) =>
+  await run.step('Quiesce clients', (call) =>
     approvals.begin(gate, (authority) => {
       hold(run, { by: 'quota', cluster: from, before });
       return call.quiesceByQuota({ deployment, kind, cluster: from, otherCluster: to, authority });
@@ -112,7 +112,7 @@ export async function releaseClients(run: Run, release: Release): Promise<void> 
       ? 'clients stay quiesced until somebody lets them through by hand'
       : stillHeld({ ...held, cluster: release.to });
   const released = await run.skippableStep(
-    'Release the clients',
+    'Release clients',
     effect.replace(/\.$/, ''),
     (call) => letThrough(call, held, release),
     // Where the run lets them through at its end all the same, nothing of it is left.

@@ -133,7 +133,7 @@ export class OperationTokens {
     const isGone = ({ code, outcomeKnown }: FailureFacts) => outcomeKnown && code === 'PRECONDITION_FAILED';
     try {
       const { token: value } = await this.run.step(
-        `Take the kept operation token of ${cluster}`,
+        `Claim the kept operation token of ${cluster}`,
         (call) => call.takeKeptToken({ deployment: this.deployment, cluster, entry, authority }),
         {
           ...(choices && { choices }),
@@ -157,7 +157,7 @@ export class OperationTokens {
 
   /** Whether its cluster takes a kept token: another generation, or people, may have ended it. */
   async #keptIsAlive(cluster: string, token: OperationTokenReference): Promise<boolean> {
-    const { state, text } = await this.run.step(`Prove the operation token of ${cluster}`, (call) =>
+    const { state, text } = await this.run.step(`Verify the operation token of ${cluster}`, (call) =>
       call.probeProvidedToken({ deployment: this.deployment, cluster, token }),
     );
     if (state === 'refused') await this.#askHolders(cluster, text);

@@ -69,7 +69,7 @@ export class ProvidedTokens extends PeoplesTokens {
     if (this.run.state.serviceIsOut) return true;
     // The check reads the whole tree: two in a row prove no more than one.
     if (Date.now() - (taken.provenAt ?? 0) < PROVEN_FOR_MS) return true;
-    const { state, text } = await this.run.step(`Prove the operation token of ${cluster}`, (call) =>
+    const { state, text } = await this.run.step(`Verify the operation token of ${cluster}`, (call) =>
       call.probeProvidedToken({ deployment, cluster, token: { source: 'sealed', cluster, value: taken.token } }),
     );
     if (state !== 'refused') {

@@ -53,7 +53,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   run.state.noteFindings(ready?.findings);
   if (hooks.traffic) {
     await run.skippableStep(
-      'Lead the clients to the new primary',
+      'Direct clients to the new primary',
       'clients keep calling the old address until somebody leads them over by hand',
       (call) => call.runHook({ deployment, hook: 'traffic', from, to: primary }),
       { choices: [] },
@@ -86,7 +86,7 @@ async function releaseLeftBehind(
   seen: boolean,
 ): Promise<void> {
   const releasing = run.skippableStep(
-    'Release the clients',
+    'Release clients',
     `a quota runbooks-... of a run that ended refuses all clients until somebody deletes it on ${primary}`,
     (call) => call.releaseQuota({ deployment, cluster: primary, credentialOf }),
     { choices: [], onFailure: () => (seen ? 'park' : 'throw') },
@@ -101,7 +101,7 @@ async function releaseLeftBehind(
 /** Once clients were let through, beside what follows: a cluster that refuses our write never keeps clients out. */
 export async function seeWrite(run: Run, { kind, deployment, primary, credentialOf, marker }: Promoted): Promise<void> {
   const written = await run.skippableStep(
-    `See that ${primary} takes a write`,
+    `Verify that ${primary} accepts a write`,
     `that ${primary} takes an authenticated write was not proven`,
     (call) => call.proveWrite({ kind, deployment, cluster: primary, credentialOf, marker }),
   );

@@ -100,7 +100,7 @@ async function gatherEvidence(
   }
   run.state.fact({ kind: 'loss', ...loss });
   run.state.noteFindings(findings);
-  await run.step(`Make sure that ${from} is gone`, (call) => call.awaitPrimaryGone({ deployment, from, to, alsoGone }));
+  await run.step(`Confirm that ${from} is gone`, (call) => call.awaitPrimaryGone({ deployment, from, to, alsoGone }));
 }
 
 /** Step 2: nobody may reach the old primary when it comes back. Attested fencing is in the plan that was approved. */

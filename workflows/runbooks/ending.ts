@@ -73,7 +73,7 @@ async function cutOff(
   );
   for (const text of filterLeft(input, route)) run.state.left.add(text);
   await run.skippableStep(
-    `See that ${whose} is gone`,
+    `Verify that ${whose} is gone`,
     `whether ${whose} is disconnected from ${cluster} is not known`,
     (call) => call.awaitSecondaryGone({ deployment, cluster, kind, id, secondary }),
   );
@@ -220,7 +220,7 @@ function disablingInDoubt(kind: ReplicationKind, role: 'primary' | 'secondary', 
 /** After a kind of replication was disabled on a cluster: every node says so. */
 function seeDisabled(run: Run, asked: { deployment: string; kind: ReplicationKind; cluster: string }) {
   return run.skippableStep(
-    `See on every node of ${asked.cluster} that it is disabled`,
+    `Verify on every node of ${asked.cluster} that it is disabled`,
     `whether every node of ${asked.cluster} ended its replication is not known`,
     (call) => call.awaitReplicationDisabled(asked),
   );

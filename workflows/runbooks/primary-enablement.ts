@@ -33,7 +33,7 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
 
   // 3. Service is back after the restart that this brings.
   await run.skippableStep(
-    `See that ${cluster} takes a write`,
+    `Verify that ${cluster} accepts a write`,
     `whether ${cluster} serves again after its restart was not seen`,
     (call) => call.writeMarker({ deployment, cluster, kind }),
   );

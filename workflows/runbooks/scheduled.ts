@@ -54,7 +54,7 @@ async function rotate(run: Run, input: InputOf<'batchTokenRotation'>): Promise<E
 
   run.state.enterPhase('working');
   // 2. Made, proven and kept: it leaves this activity sealed alone.
-  const made = await run.step(`Make a batch token on ${primary} and keep it`, (call) =>
+  const made = await run.step(`Create a batch token on ${primary} and store it`, (call) =>
     call.rotateBatchToken({ deployment, cluster: primary, drSet }),
   );
   run.state.enterPhase('finishing');

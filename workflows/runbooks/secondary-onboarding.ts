@@ -159,7 +159,7 @@ function notStreaming({ kind, primary, secondary, id }: SecondaryOnboardingRoute
 async function proveReplication(run: Run, deployment: string, route: SecondaryOnboardingRoute): Promise<void> {
   const { kind, primary, secondary, filter } = route;
   await run.skippableStep(
-    `Write a marker on ${primary} and see it arrive on ${secondary}`,
+    `Write a marker on ${primary} and wait until ${secondary} has it`,
     `no write of ${primary} was seen to arrive on ${secondary}`,
     (call) => call.writeMarker({ deployment, kind, cluster: primary, secondary }),
     { choices: [STOP_HERE] },
@@ -199,7 +199,7 @@ async function compareFilters(
   filter: PathsFilterFacts,
 ): Promise<void> {
   const skipped = `the dynamic filter of ${secondary} was not compared on both sides: the token of the workers for ${secondary} went with its data`;
-  const taken = await run.skippableStep(`Look whether ${secondary} takes a credential again`, skipped, (call) =>
+  const taken = await run.skippableStep(`Check whether ${secondary} accepts a credential again`, skipped, (call) =>
     call.checkCredential({ deployment, cluster: secondary }),
   );
   if (!taken) return;
@@ -303,7 +303,7 @@ async function followUntilStreaming(
   } as const;
   const seen = await run.state.whileWaiting('unseal', waiting, () =>
     run.skippableStep(
-      `Watch the first copy of ${secondary}`,
+      `Follow the initial copy of ${secondary}`,
       `whether ${secondary} got everything that ${primary} holds, and whether nodes of it stay sealed, is not known`,
       (call) => call.followBootstrap({ deployment, primary, secondary, kind }),
       { choices: [STOP_HERE] },

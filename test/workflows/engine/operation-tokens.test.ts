@@ -20,7 +20,7 @@ function making(failure?: FailureFacts, held: 'ceremony' | 'batch' | 'kept' = 'c
     deleted.push(...tokens);
     return Promise.resolve({ disposals: [], findings: [] });
   };
-  const failing = failure && { 'Take the kept operation token of west': [failure] };
+  const failing = failure && { 'Claim the kept operation token of west': [failure] };
   const takeKeptToken = () => Promise.resolve({ token: 'kept token' });
   const { run, findings } = fakeRun({ calls: { deleteOperationTokens, takeKeptToken }, ...(failing && { failing }) });
   let made = 0;
@@ -88,7 +88,7 @@ describe('a kept token that cannot be taken', () => {
     const before = { abandon } as unknown as TokenCeremony;
     const ready = () => calling('ready')().then(() => Promise.reject(new OutageDecision('leave')));
     const people = { ready } as unknown as TokenCeremony;
-    const failing = { 'Take the kept operation token of west': [gone] };
+    const failing = { 'Claim the kept operation token of west': [gone] };
     const deleteOperationTokens = () => Promise.resolve({ disposals: [], findings: [] });
     const { run, end } = fakeRun({ failing, calls: { deleteOperationTokens } });
     const kept = [{ cluster: 'west', entry: 'an entry', text: 'kept' }];

@@ -43,8 +43,8 @@ it('what people skipped is left to do under what settles it', async () => {
   const quiet = { steps: [], left, show: nothing, fact: nothing, carriedOut: nothing };
   const run = new Run(quiet as never, { on: nothing } as never);
   const refused = () => Promise.reject(stepFailure('UNREACHABLE', 'west is silent'));
-  await run.skippableStep('Release the clients', 'they stay held', refused, { leftAs: 'clients' });
-  expect(left.texts).toEqual(['"Release the clients" was skipped: they stay held.']);
+  await run.skippableStep('Release clients', 'they stay held', refused, { leftAs: 'clients' });
+  expect(left.texts).toEqual(['"Release clients" was skipped: they stay held.']);
   left.settle('clients');
   expect(left.texts).toEqual([]);
 });
