@@ -4,11 +4,11 @@ import { RunbookError } from '../../src/errors';
 interface Observed {
   readonly observed: string;
   readonly needed: string;
-  /** Who can do what; told only where it does not hold. */
+  /** What to do and who does it; shown only if the check does not hold. */
   readonly next?: string | undefined;
 }
 
-/** What was observed against what is needed. */
+/** One check: what was observed, and what is needed. */
 export function check(
   name: string,
   cluster: string | undefined,
@@ -25,12 +25,12 @@ export function check(
   };
 }
 
-/** What cannot be known beforehand: nobody is held back by it, and the approvers see it. */
+/** A fact that cannot be known in advance: it refuses nothing, and the approvers see it. */
 export function notCheckable(name: string, cluster: string | undefined, observed: Observed): Check {
   return { ...check(name, cluster, false, observed), verdict: 'not-checkable' };
 }
 
-/** The same check where a defect is no reason to refuse: the approvers see it. */
+/** The same check when a failure is no reason to refuse: the approvers see a warning. */
 export function asWarning(judged: Check, next = judged.next): Check {
   return judged.verdict === 'fail' ? { ...judged, verdict: 'warn', ...(next !== undefined && { next }) } : judged;
 }
@@ -40,10 +40,10 @@ export function refuses(checks: readonly Check[]): boolean {
 }
 
 /**
- * The same judgement right before a call: the first check that fails refuses it.
+ * Applies the checks right before a call: the first one that fails refuses the call.
  *
  * @param consequence - what was not done, such as `east was not demoted`
- * @param retryable - what was read may pass, as the role of a node that restarts
+ * @param retryable - what was read may be temporary, such as the role of a node that restarts
  */
 export function demand(checks: readonly Check[], consequence: string, retryable = false): void {
   const failed = checks.find(({ verdict }) => verdict === 'fail');

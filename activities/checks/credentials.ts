@@ -9,27 +9,27 @@ import { LOGIN_LIFE_MS, describeLogin } from '../logins';
 import { hclOf } from '../tokens/policies';
 import { check } from './check';
 
-/** Seconds for which a credential must live on: at least twice what a run may take. */
+/** Seconds that a credential must still be valid for: at least twice what a run may take. */
 export const CREDENTIAL_LIFE_SECONDS = 1_800;
-/** A token that was renewed a moment ago lives a little shorter than it should. */
+/** Tolerance: a token that was just renewed has slightly less than its full TTL left. */
 const LOGIN_SLACK_SECONDS = 60;
 
-/** What was found out about a credential without using it. */
+/** What is known about a credential without using it. */
 export interface CredentialFacts {
   readonly usable: boolean;
-  /** Code of the error where it is not; of a login what it failed at. */
+  /** The error code if it is not usable; for a login, what failed. */
   readonly error?: string;
   readonly httpStatus?: number | undefined;
-  /** Seconds left; undefined = no end. */
+  /** Seconds left; undefined if it does not expire. */
   readonly ttlSeconds?: number;
-  /** Of the whole life of the token, seconds. */
+  /** The full TTL of the token, seconds. */
   readonly creationTtlSeconds?: number;
   readonly type?: string;
   readonly orphan?: boolean;
   readonly capabilities: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Paths with the capabilities that are needed there, all of them; `create|update` is one of both. */
+/** Paths with the capabilities needed on each, all of them; `create|update` means either one. */
 export type Rights = Readonly<Record<string, readonly string[]>>;
 
 /** Asks a cluster what a token may do; the token itself is never shown. */
@@ -70,38 +70,38 @@ export function rightsText({ capabilities }: Pick<CredentialFacts, 'capabilities
   return (capabilities[path] ?? []).join(', ') || 'none';
 }
 
-/** How people mend a credential. */
-function mendCredential({ name, deployment, credential }: ClusterEntry): string {
+/** How operators fix a credential. */
+function fixCredential({ name, deployment, credential }: ClusterEntry): string {
   return 'method' in credential
-    ? `Correct the ${describeLogin(credential)} of ${name}: its role, or what the worker logs in with.`
-    : `Renew the credential of ${name} at its source: ${describeSource(credential)}. \`runbook policy ${deployment} --commands\` says how to make one.`;
+    ? `Correct the ${describeLogin(credential)} of ${name}: its role, or the secret that the worker logs in with.`
+    : `Renew the credential of ${name} at its source: ${describeSource(credential)}. \`runbook policy ${deployment} --commands\` prints the commands that create one.`;
 }
 
 export function credentialWorks(entry: ClusterEntry, { usable, error, httpStatus }: CredentialFacts): Check {
   return check('credential works', entry.name, usable, {
     observed: usable ? 'accepted' : (error ?? 'not usable'),
     needed: 'a token that the cluster accepts',
-    next: BROKEN.has(error ?? '') ? stopBroken(entry.name, httpStatus) : mendCredential(entry),
+    next: BROKEN.has(error ?? '') ? stopBroken(entry.name, httpStatus) : fixCredential(entry),
   });
 }
 
-/** Codes of a cluster that answers and cannot serve, whatever the token. */
+/** Codes of a cluster that answers but cannot serve, whatever the token. */
 export const BROKEN: ReadonlySet<string> = new Set(['AUDIT_DEVICE_BLOCKED', 'SERVICE_ERROR']);
 
-/** The way out where a primary answers and serves nobody. Sealing by its API needs a call that works. */
+/** The way out if a primary answers but serves nobody. Sealing it through its API needs a call that works. */
 export function stopBroken(cluster: string, httpStatus: number | undefined): string {
-  // With 501 or 502 it is something else.
-  const [why, mend] =
+  // 501 and 502 have other causes.
+  const [why, fix] =
     httpStatus === 500
       ? [
-          `Either the storage of ${cluster} is full (\`df\` on its nodes, "no space left on device" in the log of the service), or its audit device is blocked (no new line in the audit log).`,
-          'free its audit devices and its storage',
+          `Either the storage of ${cluster} is full (check \`df\` on its nodes, and the service log for "no space left on device"), or its audit device is blocked (no new line in the audit log).`,
+          'unblock its audit devices and free its storage',
         ]
-      : [`Calls to ${cluster} fail inside of the service: read its log.`, 'mend what it says'];
-  return `${why} A drSwitchover writes on ${cluster} and cannot work until it serves again: ${mend}. Where that takes too long: stop the service on every node of ${cluster} (\`systemctl stop vault\`; sealing it by a call fails while its audit device is blocked), keep it cut off from its clients, then start drFailover.`;
+      : [`Calls to ${cluster} fail inside the service: read its log.`, 'fix what it reports'];
+  return `${why} A drSwitchover writes to ${cluster} and cannot work until it serves again: ${fix}. If that takes too long, stop the service on every node of ${cluster} (\`systemctl stop vault\`; a seal call fails while its audit device is blocked), keep it cut off from its clients, then start drFailover.`;
 }
 
-/** Seconds for which a credential must live on: one that the worker renews, or replaces by another login, may be shorter. */
+/** Seconds that a credential must still be valid for: fewer for one that the worker renews or replaces with a new login. */
 function neededLife({ credential }: ClusterEntry): number {
   return 'method' in credential ? LOGIN_LIFE_MS / 1_000 - LOGIN_SLACK_SECONDS : CREDENTIAL_LIFE_SECONDS;
 }
@@ -109,15 +109,15 @@ function neededLife({ credential }: ClusterEntry): number {
 export function credentialLives(entry: ClusterEntry, { type, ttlSeconds }: CredentialFacts): Check {
   const { name, credential } = entry;
   const login = 'method' in credential ? credential : undefined;
-  const left = `${type ?? 'token'}, ${ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`}`;
+  const left = `${type ?? 'token'}, ${ttlSeconds === undefined ? 'no expiry' : `${ttlSeconds} s left`}`;
   return check('credential lives long enough', name, ttlSeconds === undefined || ttlSeconds >= neededLife(entry), {
-    observed: login ? `${left}; ${describeLogin(login)}, renewed by the worker or replaced by another login` : left,
+    observed: login ? `${left}; ${describeLogin(login)}, renewed by the worker or replaced with a new login` : left,
     needed: `at least ${neededLife(entry)} s`,
-    next: login ? `Raise token_ttl of the role of the ${describeLogin(login)} to 10m or more.` : mendCredential(entry),
+    next: login ? `Raise token_ttl on the role of the ${describeLogin(login)} to 10m or more.` : fixCredential(entry),
   });
 }
 
-/** That a credential works and has each right, by the word of the cluster that looked it up. */
+/** Whether a credential works and has each right, according to the cluster that looked it up. */
 export function credentialMay(entry: ClusterEntry, facts: CredentialFacts, needed: Rights): Check[] {
   if (!facts.usable) return [credentialWorks(entry, facts)];
   const missing = missingRights(facts, needed);
@@ -130,12 +130,12 @@ export function credentialMay(entry: ClusterEntry, facts: CredentialFacts, neede
   );
 }
 
-/** The line of a policy with these rights. */
+/** The policy line that grants these rights. */
 function lineFor(path: string, rights: readonly string[]): string {
   return hclOf([{ path, capabilities: rights.flatMap((right) => right.split('|')) }]);
 }
 
-/** As {@link credentialMay}, asked of the cluster itself. For clusters that serve look-ups: a DR secondary does not. */
+/** As {@link credentialMay}, but asks the cluster itself. Only for clusters that serve lookups: a DR secondary does not. */
 export async function mayCall(access: ClusterAccess, needed: Rights, signal: AbortSignal): Promise<Check[]> {
   if (Object.keys(needed).length === 0) return [];
   const facts = await credentialFacts(access, () => access.credential(), Object.keys(needed), signal);

@@ -6,17 +6,17 @@ import { check } from './check';
 import { PLANNED_OR_STOP } from './signs';
 import { mayBeOneSet, rolesOf } from './replication';
 
-/** Who is gone, who may become primary, and who has to follow. */
+/** The cluster that is gone, the one that may become primary, and those that have to follow. */
 export type FailoverSides = Exclude<ReturnType<typeof findFailoverSides>, Check>;
 
-/** What names the clusters of a failover, each only where people know better than what is read. */
+/** The clusters that the input names, each only if people know better than what is read. */
 interface Named {
   readonly from?: string | undefined;
   readonly to?: string | undefined;
   readonly alsoGone?: readonly string[] | undefined;
 }
 
-/** Finds the DR set without a primary, the cluster that is gone by what its secondaries say, and the successor. */
+/** Finds the DR set without a primary, the cluster that is gone according to its secondaries, and the candidate. */
 export function findFailoverSides(deployment: Deployment, input: Named, observations: readonly ClusterObservation[]) {
   for (const name of [input.from, input.to, ...(input.alsoGone ?? [])])
     if (name !== undefined) findCluster(deployment, name);
@@ -28,11 +28,15 @@ export function findFailoverSides(deployment: Deployment, input: Named, observat
   const seen = rolesOf(inSet, 'dr');
   const from = lostPrimary(deployment, input, inSet);
   if (!from)
-    return refused(seen, 'one member of the set that was primary', 'Name the primary that is gone with {"from": ...}.');
+    return refused(
+      seen,
+      'one member of the set that was the primary',
+      'Name the primary that is gone with {"from": ...}.',
+    );
   const primary = inSet.find((each) => each.dr?.mode === 'primary' && each !== from);
   if (primary) {
-    const next = `Nothing fails over: ${primary.cluster} serves already. When ${from.cluster} is back, start drRejoin for it.`;
-    return refused(`${primary.cluster} is DR primary of the set`, 'no primary in the set', next);
+    const next = `There is nothing to fail over: ${primary.cluster} is already serving. When ${from.cluster} is back, start drRejoin for it.`;
+    return refused(`${primary.cluster} is the DR primary of the set`, 'no primary in the set', next);
   }
   const doubtful = otherPrimary(deployment, input, from, inSet);
   if (doubtful) return doubtful;
@@ -46,37 +50,37 @@ export function findFailoverSides(deployment: Deployment, input: Named, observat
   if (input.to === undefined && sets.size > 1)
     return refused(
       `secondaries of several replication sets: ${followers.map(({ cluster, dr }) => `${cluster} ${dr?.setId ?? 'none'}`).join(', ')}`,
-      `which of them followed ${from.cluster}`,
-      'Name the one that is to become primary with {"to": ...}, and correct drSets in the inventory.',
+      `certainty about which of them followed ${from.cluster}`,
+      'Name the one that should become primary with {"to": ...}, and correct drSets in the inventory.',
     );
   const to =
     input.to === undefined
       ? secondaries.find(({ dr }) => mayBeOneSet(dr?.setId, [...sets][0]))
       : inSet.find((each) => each.cluster === input.to);
   if (!to || to === from) {
-    const next = 'Bring a DR secondary of the set back, or restore from a snapshot.';
+    const next = 'Bring back a DR secondary of the set, or restore from a snapshot.';
     return refused(seen, `a DR secondary of ${from.cluster} that answers`, next);
   }
-  // Whoever knows the primary that is gone may hear it still: it is no stranger, whatever set it tells.
+  // A cluster that knows the lost primary may still hear it: it is no stranger, whatever set it reports.
   const isOfSet = (each: ClusterObservation) => mayBeOneSet(each.dr?.setId, to.dr?.setId) || follows(each);
   return {
-    /** The primary that is gone; mostly it says nothing. */
+    /** The primary that is gone; it usually does not answer. */
     from,
     to,
     /** Other members of the DR set that answer as DR secondaries. */
     others: secondaries.filter((each) => each !== to && isOfSet(each)),
-    /** Those that another primary has, whatever the inventory says. */
+    /** DR secondaries of another primary, whatever the inventory says. */
     strangers: secondaries.filter((each) => !isOfSet(each)),
-    /** Members of the DR set that did not say their role. */
+    /** Members of the DR set whose role could not be read. */
     silent: inSet.filter((each) => each !== from && each !== to && each.dr === undefined),
-    /** Others that do not answer, and may be performance secondaries. */
+    /** Other clusters that do not answer and may be performance secondaries. */
     silentOutside: observations.filter((each) => !each.reachable && !members.includes(each.cluster)),
     performanceSecondaries: followersOf(deployment, from, inSet.filter(isOfSet), observations),
     secondaries: secondaries.filter(isOfSet),
   };
 }
 
-/** The set of the clusters that are named; where none is, the only set whose secondaries see no primary. */
+/** The DR set of the named clusters; if none is named, the only set that has secondaries and no primary. */
 function setInQuestion(
   deployment: Deployment,
   { from, to }: Named,
@@ -93,11 +97,11 @@ function setInQuestion(
   return check('a DR set without a primary', undefined, false, {
     observed: only ? `several: ${without.map(([name]) => name).join(', ')}` : rolesOf(observations, 'dr'),
     needed: 'one DR set with secondaries and no primary that answers',
-    next: only ? 'Say which one with {"from": ...} or {"to": ...}.' : `The primary answers. ${PLANNED_OR_STOP}`,
+    next: only ? 'Name it with {"from": ...} or {"to": ...}.' : `The primary answers. ${PLANNED_OR_STOP}`,
   });
 }
 
-/** The primary that secondaries know by its addresses; else the only member that says nothing. */
+/** The primary whose addresses the secondaries know; otherwise the only member that may be the primary. */
 function lostPrimary(
   deployment: Deployment,
   input: Named,
@@ -110,24 +114,24 @@ function lostPrimary(
   return silent.length === 1 ? silent[0] : undefined;
 }
 
-/** It does not say a role that speaks against it, and nobody names it as gone. */
+/** Its role does not rule it out, and the input does not name it as the candidate or as also gone. */
 function mayBePrimary({ to, alsoGone }: Named, { cluster, dr }: ClusterObservation): boolean {
   const isNone = dr?.mode === 'secondary' || dr?.mode === 'disabled';
   return cluster !== to && !isNone && alsoGone?.includes(cluster) !== true;
 }
 
-/** Members of the set that a secondary which answers knows as its primary, by their addresses. */
+/** Members of the set whose addresses an answering secondary knows as those of its primary. */
 function followedIn(deployment: Deployment, inSet: readonly ClusterObservation[]): readonly ClusterObservation[] {
-  const told = new Set(inSet.filter(({ dr }) => dr?.mode === 'secondary').flatMap(({ dr }) => knownBy(dr)));
+  const known = new Set(inSet.filter(({ dr }) => dr?.mode === 'secondary').flatMap(({ dr }) => knownBy(dr)));
   return inSet.filter(({ cluster }) =>
-    addressesOf(findCluster(deployment, cluster)).some((address) => told.has(address)),
+    addressesOf(findCluster(deployment, cluster)).some((address) => known.has(address)),
   );
 }
 
 /**
- * Another member than `from` that may be the primary and serve clients that we do not see: it does not say its role, and
- * a secondary follows it, or none is known to follow `from`. To fence and replace the wrong one makes two primaries, so
- * that people must name each such member.
+ * A member other than `from` that may be the primary and serve clients that we do not see: its role is not known, and
+ * either a secondary follows it or no secondary is known to follow `from`. Fencing and replacing the wrong cluster makes
+ * two primaries, so people must name each such member.
  */
 function otherPrimary(
   deployment: Deployment,
@@ -143,12 +147,12 @@ function otherPrimary(
   const names = possible.map(({ cluster }) => cluster);
   const followers =
     followed.length === 0
-      ? 'no secondary tells whom it follows'
+      ? 'no secondary reports which cluster it follows'
       : `secondaries follow ${followed.map(({ cluster }) => cluster).join(', ')}`;
   return check('no other member can be the primary', names[0], false, {
-    observed: `${names.join(', ')} did not say a role, and ${followers}`,
-    needed: `secondaries follow ${from.cluster}, and every other silent member is named`,
-    next: `Find out which one was primary: name that one with {"from": ...}, or bring ${names.join(', ')} back as secondary. Where people know that ${names.join(', ')} serves nobody either, name it: {"alsoGone": ${JSON.stringify(names)}}.`,
+    observed: `no known role: ${names.join(', ')}; ${followers}`,
+    needed: `secondaries that follow ${from.cluster}, and every other member without a known role named in the input`,
+    next: `Find out which one was the primary: name it with {"from": ...}, or bring back ${names.join(', ')} as secondary. If you know that ${names.join(', ')} serves nobody either, add {"alsoGone": ${JSON.stringify(names)}}.`,
   });
 }
 
@@ -157,7 +161,7 @@ function knownBy(replication: ReplicationObservation | undefined): string[] {
   return [primaryClusterAddress, ...knownPrimaryClusterAddresses].flatMap((address) => hostOf(address) ?? []);
 }
 
-/** Host and port of every cluster address that a cluster can have: what it advertises, and the port above each API port. */
+/** Host and port of every possible cluster address: the advertised one, and the port above each API port. */
 function addressesOf({ advertisedClusterAddress, addresses }: ClusterEntry): string[] {
   const above = addresses.map((address) => {
     const url = new URL(address);
@@ -173,11 +177,11 @@ function hostOf(address: string | undefined): string | undefined {
   return address.replace(/^https?:\/\//, '').replace(/(?<!\/)\/+$/, '');
 }
 
-/** Performance secondaries whose primary, by its addresses, is the cluster that is gone. */
+/** Performance secondaries whose primary has the addresses of the cluster that is gone. */
 function followersOf(
   deployment: Deployment,
   from: ClusterObservation,
-  /** Without those of another set, which know another primary. */
+  /** Excludes members of another set, which know another primary. */
   inSet: readonly ClusterObservation[],
   observations: readonly ClusterObservation[],
 ): readonly ClusterObservation[] {
@@ -194,30 +198,32 @@ function followersOf(
   );
 }
 
-/** Of several secondaries one is proposed, and another one may be named: what the others have beyond it is lost. */
+/** Compares the candidate with the other secondaries: data that only they have is lost. */
 export function furthestAhead(to: ClusterObservation, secondaries: readonly ClusterObservation[]): Check[] {
   if (secondaries.length < 2) return [];
   const sameTree = ({ dr }: ClusterObservation) => dr?.merkleRoot !== undefined && dr.merkleRoot === to.dr?.merkleRoot;
   const [ahead] = secondaries.filter((each) => walOf(each) > walOf(to) && !sameTree(each));
-  const told = secondaries.map(({ cluster, dr }) => `${cluster} last remote WAL ${dr?.lastRemoteWal ?? 'not told'}`);
+  const wals = secondaries.map(
+    ({ cluster, dr }) => `${cluster} last remote WAL ${dr?.lastRemoteWal ?? 'not reported'}`,
+  );
   return [
     check('furthest ahead', to.cluster, ahead === undefined, {
-      observed: told.join('; '),
-      needed: 'no other DR secondary of the set has more of the log',
-      next: `What ${ahead?.cluster ?? 'another one'} has and ${to.cluster} has not is lost when it follows ${to.cluster}.`,
+      observed: wals.join('; '),
+      needed: 'no other DR secondary of the set is further ahead',
+      next: `Data that ${ahead?.cluster ?? 'another one'} has and ${to.cluster} lacks is lost when it follows ${to.cluster}.`,
       otherwise: 'warn',
     }),
   ];
 }
 
-/** `0` says that nothing was streamed since the last comparison of trees. */
+/** `0` means that nothing was streamed since the last comparison of trees. */
 function walOf({ dr }: ClusterObservation): bigint {
   return BigInt(dr?.lastRemoteWal ?? '0');
 }
 
 /**
- * How plans and activities name a member of the DR set that may not answer while people are asked: it cannot be asked for
- * its cluster ID. The inventory's pin where there is one, else what it is, by the ID of the DR set that its secondary tells.
+ * How plans and activities identify a member of the DR set that may not answer while people are asked, so that its
+ * cluster ID cannot be read: by the ID that the inventory pins, otherwise by its role and the ID of the DR set.
  */
 export function identityOfMember(
   { name, clusterId }: ClusterEntry,
@@ -227,7 +233,7 @@ export function identityOfMember(
   return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `${role} of DR set ${setId}`) };
 }
 
-/** As {@link identityOfMember}, of the primary that is gone. */
+/** As {@link identityOfMember}, for the primary that is gone. */
 export function identityOfLost(entry: ClusterEntry, setId: string | undefined): AllowedOperation['on'] {
   return identityOfMember(entry, setId, 'primary');
 }

@@ -8,13 +8,13 @@ import { exemptPaths, othersAmong, takingRequests } from '../quiesce/quota';
 import { check, notCheckable } from './check';
 import type { Rights } from './credentials';
 
-/** How clients are kept still, judged, and in the words of the plan. */
+/** How clients are quiesced: the checks, and what the plan says about it. */
 export interface Quiescing {
   readonly by: Quiesce;
   readonly checks: readonly Check[];
   readonly warnings: readonly string[];
   readonly step: string | undefined;
-  /** What the credential of the primary is used for beside. */
+  /** Additional rights that the credential for the primary needs. */
   readonly rights: Rights;
 }
 
@@ -23,22 +23,22 @@ interface Wanted {
   readonly acceptLoss: 'none' | 'bounded';
 }
 
-/** What the quota needs of a credential. */
+/** The rights that a credential needs for the quota. */
 export const QUOTA_RIGHTS: Rights = {
   'sys/quotas/config': ['read', 'update'],
   'sys/quotas/rate-limit': ['list'],
   'sys/quotas/rate-limit/runbooks-*': ['read', 'create|update', 'delete'],
 };
 
-/** The hooks about clients, beside the one that stops them. */
+/** The client hooks, except the one that quiesces clients. */
 export function clientHooksOf({ hooks }: Pick<Deployment, 'hooks'>): ClientHooks {
   const { release, traffic, probe } = hooks;
   return { release: release !== undefined, traffic: traffic !== undefined, probe: probe !== undefined };
 }
 
-const NAME = 'no loss can be proven';
+const NAME = 'zero loss can be proven';
 
-/** No loss must be provable before anybody is asked: clients can be kept still, or the plan accepts a loss. */
+/** Zero loss must be provable before anybody is asked: clients can be quiesced, or the plan accepts a loss. */
 export async function quiescing(
   { hooks, quiesce, ...site }: Deployment,
   { quiesce: wanted, acceptLoss }: Wanted,
@@ -54,7 +54,7 @@ export async function quiescing(
   switch (by) {
     case 'hook': {
       const both = check(NAME, from, hasHooks, {
-        observed: hasHooks ? 'a quiesce and a release hook' : 'no quiesce hook with a release hook',
+        observed: hasHooks ? 'a quiesce hook and a release hook' : 'not both a quiesce hook and a release hook',
         needed: 'hooks.quiesce and hooks.release in the inventory',
         next: 'Add both hooks, or choose another way: {"quiesce": "quota"} or {"quiesce": "attested"}.',
       });
@@ -66,25 +66,25 @@ export async function quiescing(
         checks: await quotaIsPossible(primary, signal),
         rights: QUOTA_RIGHTS,
         warnings: [
-          `ALL clients of ${from} are refused with 429, reads and logins too, until ${to} serves, and those of its performance secondaries, until each follows ${to}, except on: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
+          `ALL clients of ${from} are refused with 429, including reads and logins, until ${to} serves. Clients of its performance secondaries are refused too, until each secondary follows ${to}. Exempt paths: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
         ],
-        step: `Quiesce clients: rate-limit quota on ${from}, seen to refuse at every node`,
+        step: `Quiesce clients: rate-limit quota on ${from}, verified to refuse requests at every node`,
       };
     case 'attested': {
       const attested = notCheckable(NAME, from, {
-        observed: 'whoever approves the plan attests that no client writes',
-        needed: 'clients that are stopped by people before gate plan is approved',
+        observed: 'the approvers of the plan attest that no client writes',
+        needed: 'clients stopped manually before gate plan is approved',
       });
-      const warning = `Whoever approves this attests that no client writes to ${from} until ${to} serves. Writes of the last moment are lost where one does.`;
+      const warning = `By approving this you attest that no client writes to ${from} until ${to} serves. If one does, its last writes are lost.`;
       return { ...nothing, checks: [...stale, attested], warnings: [warning] };
     }
     case 'none': {
       const accepted = check(NAME, from, acceptLoss === 'bounded', {
-        observed: 'nothing keeps clients still',
-        needed: 'clients that can be kept still, or acceptLoss bounded',
+        observed: 'nothing quiesces clients',
+        needed: 'a way to quiesce clients, or acceptLoss bounded',
         next: [
-          'Choose one. In the inventory: "hooks: { quiesce: ..., release: ... }" (best), "quiesce: quota" (the service refuses ALL clients meanwhile) or "quiesce: attested" (whoever approves attests that no client writes).',
-          'For this run alone: {"quiesce": "quota"}, {"quiesce": "attested"}, or {"acceptLoss": "bounded"}: then the last writes may be lost.',
+          'Choose one. In the inventory: "hooks: { quiesce: ..., release: ... }" (best), "quiesce: quota" (the service refuses ALL clients meanwhile) or "quiesce: attested" (the approvers attest that no client writes).',
+          'For this run only: {"quiesce": "quota"}, {"quiesce": "attested"}, or {"acceptLoss": "bounded"}, with which the last writes may be lost.',
         ].join(' '),
       });
       return { ...nothing, checks: [...stale, accepted] };
@@ -96,7 +96,7 @@ export const QUOTA_POSSIBLE = 'clients can be stopped by a quota';
 
 async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Promise<Check[]> {
   const { name } = primary.entry;
-  const needed = 'no rate-limit quota, and no rate-limit headers in answers';
+  const needed = 'no other rate-limit quota, and no rate-limit headers in responses';
   try {
     const options = { token: await primary.credential(), signal };
     const { sys } = primary.client;
@@ -107,14 +107,14 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
     const possible = check(QUOTA_POSSIBLE, name, others.length + headers.length === 0, {
       observed: [...others, ...headers].join(', ') || 'no other quota',
       needed,
-      next: 'Quiesce by hook instead (hooks.quiesce and hooks.release): a quota with a path wins against ours, and with these headers clients would sleep on after the release.',
+      next: 'Quiesce by hook instead (hooks.quiesce and hooks.release): a quota with a path takes precedence over ours, and with these headers clients would keep waiting after the release.',
     });
     return [...leftBehind(name, ofRuns(names)), possible];
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const elsewhere = error.cluster !== undefined && error.cluster !== name;
     const { observed = error.code, needed: theirs = needed } = elsewhere ? error : {};
-    // Of a right that is missing the refusal names the line of the policy.
+    // If a right is missing, the refusal names the policy line.
     const next = error.next ?? `Find out why the quotas of ${name} cannot be read, then start again.`;
     return [check(QUOTA_POSSIBLE, name, false, { observed, needed: theirs, next })];
   }
@@ -126,7 +126,7 @@ function ofRuns(names: readonly string[]): readonly string[] {
   return names.filter((each) => !othersAmong([each]).includes(each));
 }
 
-/** The quotas of runs on a cluster; undefined where they cannot be read, which is not none. */
+/** The quotas of runs on a cluster; undefined if they cannot be read, which does not mean that there are none. */
 export async function quotasOfRuns(
   { client, credential }: Pick<ClusterAccess, 'client' | 'credential'>,
   signal: AbortSignal,
@@ -135,13 +135,13 @@ export async function quotasOfRuns(
   return read().catch(orElse(signal, () => undefined));
 }
 
-/** A quota that a run left behind holds clients now. Nothing where there is none, or no right to see it. */
+/** A quota that a run left behind refuses clients now. No check if there is none, or no right to see it. */
 function leftBehind(cluster: string, quotas: readonly string[] = []): Check[] {
   return quotas.map((quota) =>
     check(QUOTA_LEFT_BEHIND, cluster, false, {
       observed: `${quota} refuses the clients of ${cluster}`,
-      needed: 'no quota runbooks-... while no run is under way',
-      next: `Let the clients through: \`vault delete sys/quotas/rate-limit/${quota}\` on ${cluster}.`,
+      needed: 'no quota runbooks-... while no run is active',
+      next: `Release the clients: \`vault delete sys/quotas/rate-limit/${quota}\` on ${cluster}.`,
     }),
   );
 }

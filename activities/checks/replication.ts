@@ -6,33 +6,33 @@ import { describeReplication, heartbeatAge, isAlive, kindName, rolesText } from 
 import { asWarning, check } from './check';
 import { supportedVersion } from './versions';
 
-/* What a cluster says of its nodes. */
+/* What a cluster reports about its nodes. */
 
 export function everyNodeAnswers({ cluster, nodes }: ClusterObservation): Check {
   const good = nodes.every(({ reachable }) => reachable);
   return check('every node answers', cluster, good, {
-    observed: inWords(nodes, ({ reachable, error }) => (reachable ? 'answers' : (error ?? 'does not answer'))),
+    observed: nodesText(nodes, ({ reachable, error }) => (reachable ? 'answers' : (error ?? 'does not answer'))),
     needed: 'every node of the inventory answers',
-    next: `Bring the missing nodes of ${cluster} back, or take them out of the inventory.`,
+    next: `Bring back the missing nodes of ${cluster}, or remove them from the inventory.`,
   });
 }
 
-/** Of the nodes that answer; those that do not are for {@link everyNodeAnswers}. */
+/** Judges the nodes that answer; {@link everyNodeAnswers} judges the others. */
 export function everyNodeUnsealed(observation: ClusterObservation): Check {
   const { cluster, nodes } = observation;
   const good = nodes.every(({ sealed, initialized }) => sealed !== true && initialized !== false);
   return check('every node is unsealed', cluster, good, {
-    observed: inWords(nodes, ({ sealed }) => (sealed === undefined ? 'not read' : sealed ? 'sealed' : 'unsealed')),
-    needed: 'every node is initialised and unsealed',
+    observed: nodesText(nodes, ({ sealed }) => (sealed === undefined ? 'not read' : sealed ? 'sealed' : 'unsealed')),
+    needed: 'every node is initialized and unsealed',
     next: unsealing(observation),
   });
 }
 
-/** How sealed nodes of a cluster are unsealed, by its seal. */
+/** How to unseal the sealed nodes of a cluster, depending on its seal. */
 function unsealing({ cluster, seal }: ClusterObservation): string {
   if (seal?.recovery !== true)
-    return `Unseal the nodes of ${cluster}; a secondary takes the primary's key shares (recovery key shares where the primary unseals itself).`;
-  return `${cluster} unseals itself (${seal.type ?? 'auto-unseal'}), and recovery key shares open no node: see that its sealed nodes reach their key service, and restart the service on those that stay sealed.`;
+    return `Unseal the nodes of ${cluster}; a secondary accepts the primary's key shares (recovery key shares if the primary unseals itself).`;
+  return `${cluster} unseals itself (${seal.type ?? 'auto-unseal'}), and recovery key shares do not unseal a node: make sure that its sealed nodes reach their key service, and restart the service on those that stay sealed.`;
 }
 
 export function quorum({ cluster, nodes }: ClusterObservation): Check {
@@ -49,11 +49,14 @@ export function oneActiveNode({ cluster, reachable, activeNode, error }: Cluster
   return check('one active node', cluster, reachable, {
     observed: activeNode ?? error ?? 'none',
     needed: 'the nodes agree on one active node',
-    next: `Look at the nodes of ${cluster}.`,
+    next: `Check the nodes of ${cluster}.`,
   });
 }
 
-/** A cluster that takes part in a change: a node that is down or sealed is for the approvers to see, as long as the rest is a quorum; unplanned, so is an old version. */
+/**
+ * A cluster that takes part in a change. A node that is down or sealed is only a warning as long as the others form a
+ * quorum; in an unplanned change, so is an old version.
+ */
 export function takesPart(observation: ClusterObservation, { planned = true } = {}): Check[] {
   const enough = quorum(observation);
   const nodes = [everyNodeAnswers(observation), everyNodeUnsealed(observation)];
@@ -68,44 +71,44 @@ export function takesPart(observation: ClusterObservation, { planned = true } = 
   ];
 }
 
-/** Under the right address may be a wrong cluster: no activity changes it, and a plan with it would stop in the middle. */
+/** The wrong cluster may answer at the right address: no activity changes it, and a plan with it would stop halfway. */
 export function asPinned({ cluster, clusterId = 'none', pinnedId }: ClusterObservation): Check[] {
   if (pinnedId === undefined) return [];
-  const needed = `cluster ID ${pinnedId}, as the inventory pins it`;
+  const needed = `cluster ID ${pinnedId}, as pinned in the inventory`;
   return [check('cluster ID', cluster, false, { observed: clusterId, needed, next: correctPin(cluster) })];
 }
 
 export function correctPin(cluster: string): string {
-  return `Find out which cluster answers at the addresses of ${cluster}. Was it set up again? Then correct clusterId.`;
+  return `Find out which cluster answers at the addresses of ${cluster}. If it was set up again, correct clusterId.`;
 }
 
-/** What the approvers must know of a side. Without the error, which may be another one at the next reading. */
+/** What the approvers must know about a cluster. It leaves out the error, which may differ at the next read. */
 export function missingNodes({ cluster, nodes, seal }: ClusterObservation): string[] {
   const missing = nodes.filter(({ reachable, sealed }) => !reachable || sealed !== false);
   if (missing.length === 0) return [];
   const addresses = missing.map(({ address }) => address).join(', ');
   const heals = seal?.recovery === true ? ' They unseal themselves once they run and reach their key service.' : '';
-  return [`Nodes of ${cluster} that are down or sealed: ${addresses}. Another one less may cost its quorum.${heals}`];
+  return [`Nodes of ${cluster} that are down or sealed: ${addresses}. Losing one more may cost its quorum.${heals}`];
 }
 
-/** A cluster beside the change that does not answer. */
+/** A cluster that is not part of the change and does not answer. */
 export function otherReadable({ cluster, error }: ClusterObservation, next: string): Check {
   const observed = error ?? 'not readable';
   return check('other clusters can be read', cluster, false, { observed, needed: 'readable', next, otherwise: 'warn' });
 }
 
-function inWords(nodes: readonly NodeObservation[], text: (node: NodeObservation) => string): string {
+function nodesText(nodes: readonly NodeObservation[], text: (node: NodeObservation) => string): string {
   return nodes.map((node) => `${node.address} ${text(node)}`).join('; ');
 }
 
-/* What it says of its replication. */
+/* What a cluster reports about its replication. */
 
 type Limits = Pick<Deployment['limits'], 'heartbeatAgeMs' | 'lagWalEntries'>;
 
-/** What a cluster tells of its replication: all of it, or the kind that was just read. */
+/** What a cluster reports about its replication: both kinds, or the kind that was just read. */
 export type Told = Pick<ClusterObservation, 'cluster' | 'dr' | 'performance' | 'error'>;
 
-/** What a cluster is for a kind of replication, in words; why nothing can be said where it does not answer. */
+/** The role of a cluster in a kind of replication, as text; the error if it does not answer. */
 export function roleText(observation: Told | undefined, kind: ReplicationKind): string {
   const seen = observation?.[kind];
   return seen ? describeReplication(seen) : (observation?.error ?? 'not readable');
@@ -116,7 +119,7 @@ export function rolesOf(observations: readonly Told[], kind: ReplicationKind): s
   return observations.map((each) => `${each.cluster}: ${roleText(each, kind)}`).join('; ');
 }
 
-/** A role as it must be read. */
+/** Requires a role. */
 export function hasRole(observation: Told, kind: ReplicationKind, mode: 'primary' | 'secondary', next?: string): Check {
   const good = observation[kind]?.mode === mode;
   const name = `${kindName(kind)} ${mode}`;
@@ -130,7 +133,7 @@ export function noDrSecondary(observation: Told, needed: string, next: string): 
   return check('no DR secondary', cluster, dr?.mode !== 'secondary', { observed, needed, next });
 }
 
-/** A primary that serves: `idle` is one without an active node. */
+/** Requires a primary that serves: one in state `idle` has no active node. */
 export function servesAsPrimary(observation: Told, kind: ReplicationKind, next: string): Check {
   const seen = observation[kind];
   const good = seen?.mode === 'primary' && seen.state !== 'idle';
@@ -144,11 +147,11 @@ export function onePrimary(kind: ReplicationKind, clusters: readonly Told[]): Ch
   return check(`one ${kindName(kind)} primary`, undefined, primaries.length === 1, {
     observed: primaries.join(', ') || 'none',
     needed: 'exactly one',
-    next: 'Find out which one clients write to, and demote the other, before anything else.',
+    next: 'Before anything else, find out which one clients write to, and demote the other.',
   });
 }
 
-/** Two clusters of one replication set, by the ID that both tell. */
+/** Two clusters of one replication set, by the ID that both report. */
 export function sameSet(kind: ReplicationKind, primary: Told, secondary: Told, next: string): Check {
   const [wanted, has] = [primary[kind]?.setId, secondary[kind]?.setId];
   const [observed, needed] = [has ?? 'none', wanted ?? 'the set of the primary'];
@@ -156,15 +159,15 @@ export function sameSet(kind: ReplicationKind, primary: Told, secondary: Told, n
   return check(`same ${kindName(kind)} set`, secondary.cluster, good, { observed, needed, next });
 }
 
-/** Whether two clusters may belong to one replication set: only two IDs that are told, and differ, say that they do not. */
+/** Whether two clusters may belong to one replication set: only two reported IDs that differ rule it out. */
 export function mayBeOneSet(a: string | undefined, b: string | undefined): boolean {
   return !a || !b || a === b;
 }
 
-/** A DR secondary that tells another set than its DR set in the inventory has: nothing takes it away from its own primary. */
+/** A DR secondary that reports another set than the rest of its DR set: no run takes it away from its own primary. */
 export function ofAnotherSet(member: Told, stranger: Told): Check {
   const { cluster } = stranger;
-  const next = `${cluster} is left as it is: its set may have another primary. Correct drSets in the inventory.`;
+  const next = `${cluster} is left unchanged: its set may have another primary. Correct drSets in the inventory.`;
   return asWarning(sameSet('dr', member, stranger, next));
 }
 
@@ -174,28 +177,28 @@ export function streams(observation: Told, kind: ReplicationKind): Check {
   return check(`${kindName(kind)} secondary, streaming`, cluster, good, {
     observed: roleText(observation, kind),
     needed: 'secondary, stream-wals',
-    next: `Wait until ${cluster} streams; run merkleCheck where it never gets there.`,
+    next: `Wait until ${cluster} streams; if it never does, run merkleCheck.`,
   });
 }
 
-/** `stream-wals` is still told with a dead primary: only heartbeats prove life. */
+/** `stream-wals` is still reported with a dead primary: only heartbeats prove that it is alive. */
 export function aliveByHeartbeat(observation: Told, kind: ReplicationKind, limitMs: number): Check {
   const { cluster, [kind]: seen } = observation;
   return check('connection alive by heartbeat', cluster, isAlive(seen, limitMs), {
     observed: heartbeatText(seen),
     needed: `connected, heartbeat at most ${limitMs / 1000} s old`,
-    next: `Find out why ${cluster} hears nothing from its primary (cluster port, certificates, load balancer).`,
+    next: `Find out why ${cluster} receives no heartbeats from its primary (cluster port, certificates, load balancer).`,
   });
 }
 
 export function heartbeatText(seen: ReplicationObservation | undefined): string {
   if (seen === undefined) return 'not readable';
-  if (seen.peers.length === 0) return 'no peer told';
+  if (seen.peers.length === 0) return 'no peer reported';
   const age = heartbeatAge(seen);
   const unreadable = seen.peers.some((peer) => peer.heartbeatUnreadable);
-  const told =
-    age === undefined ? (unreadable ? 'of no readable time' : 'not told') : `${(age / 1000).toFixed(1)} s old`;
-  return `${isConnected(seen) ? 'connected' : 'disconnected'}, heartbeat ${told}`;
+  const text =
+    age === undefined ? (unreadable ? 'time not readable' : 'not reported') : `${(age / 1000).toFixed(1)} s old`;
+  return `${isConnected(seen) ? 'connected' : 'disconnected'}, heartbeat ${text}`;
 }
 
 export function isConnected(seen: ReplicationObservation | undefined): boolean {
@@ -203,8 +206,8 @@ export function isConnected(seen: ReplicationObservation | undefined): boolean {
 }
 
 /**
- * How far a secondary is behind. An index of 0 is no lag: nothing was streamed since the trees were compared, so that
- * the trees decide.
+ * How far a secondary is behind. An index of 0 is not a lag: nothing was streamed since the trees were compared, so the
+ * trees decide.
  */
 export function lag(kind: ReplicationKind, primary: Told, secondary: Told, limit: number): Check {
   const { cluster } = secondary;
@@ -213,20 +216,20 @@ export function lag(kind: ReplicationKind, primary: Told, secondary: Told, limit
   const [sent, received] = [primary[kind]?.lastWal, secondary[kind]?.lastRemoteWal];
   const needed = `at most ${limit} WAL entries, or equal Merkle roots`;
   if (sent === undefined || received === undefined || received === '0') {
-    const indexes = `last WAL ${sent ?? 'not told'}, last remote WAL ${received ?? 'not told'}`;
+    const indexes = `last WAL ${sent ?? 'not reported'}, last remote WAL ${received ?? 'not reported'}`;
     const roots = sameRoot ? 'equal Merkle roots: nothing is missing' : 'no equal Merkle roots';
-    const next = `Write something on ${primary.cluster}, then try again.`;
+    const next = `Write something to ${primary.cluster}, then try again.`;
     return check('replication lag', cluster, sameRoot, { observed: `${indexes}; ${roots}`, needed, next });
   }
   const entries = BigInt(sent) - BigInt(received);
   return check('replication lag', cluster, entries <= BigInt(limit), {
     observed: `${entries < 0n ? 0n : entries} WAL entries`,
     needed,
-    next: `Wait until ${cluster} has caught up; where it never does, look at the write load and the link.`,
+    next: `Wait until ${cluster} has caught up; if it never does, check the write load and the link.`,
   });
 }
 
-/** Whether a secondary has what its primary has, and hears it. */
+/** Whether a secondary has the data of its primary, and hears it. */
 export function inStep(
   kind: ReplicationKind,
   { heartbeatAgeMs, lagWalEntries }: Limits,
@@ -240,7 +243,7 @@ export function inStep(
   ];
 }
 
-/** What must hold before a primary hands over to a secondary: it serves, no other one of its set does, and nothing is missing. */
+/** What must hold before a primary hands over to a secondary: it alone serves in its set, and the secondary has everything. */
 export function mayHandOver(
   kind: ReplicationKind,
   limits: Limits,
@@ -261,7 +264,7 @@ export function mayHandOver(
   ];
 }
 
-/** Of a side that does not answer nothing more is judged: whatever else would stand against it comes of that. */
+/** If a cluster does not answer, nothing more is judged: every other failure would follow from that. */
 export function bothAnswer(from: ClusterObservation, to: ClusterObservation): boolean {
   return from.reachable && to.reachable;
 }
@@ -271,16 +274,16 @@ function noReindex(observation: Told, kind: ReplicationKind): Check {
   return check('no reindex under way', cluster, seen?.reindexInProgress !== true, {
     observed: seen?.reindexInProgress ? 'in progress' : 'none',
     needed: 'none',
-    next: `Wait until the reindex of ${cluster} has ended; never stop a node meanwhile.`,
+    next: `Wait until the reindex of ${cluster} has ended; do not stop a node before then.`,
   });
 }
 
 export function soundTree(observation: Told, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
   return check('Merkle tree not corrupted', cluster, seen?.corruptedMerkleTree !== true, {
-    observed: seen?.corruptedMerkleTree ? 'corrupted' : 'not told to be corrupted',
+    observed: seen?.corruptedMerkleTree ? 'corrupted' : 'not reported as corrupted',
     needed: 'not corrupted',
-    next: 'Run merkleCheck on a DR secondary, then drReindex, never the primary first; or choose another secondary.',
+    next: 'Run merkleCheck on a DR secondary, then drReindex, never on the primary first; or choose another secondary.',
   });
 }
 
@@ -288,36 +291,36 @@ export function healthyTree(observation: Told, kind: ReplicationKind): Check[] {
   return [noReindex(observation, kind), soundTree(observation, kind)];
 }
 
-/** What replicates is never wiped. */
+/** A cluster that replicates is never wiped. */
 export function noReplication(seen: Told): Check {
   const { cluster, dr, performance, error = 'not readable' } = seen;
   const none = dr?.mode === 'disabled' && performance?.mode === 'disabled';
   const replicates = [dr, performance].some((each) => each && each.mode !== 'disabled' && each.mode !== 'unknown');
   return check('no replication of any kind', cluster, none, {
     observed: dr || performance ? rolesText(seen) : error,
-    needed: 'DR disabled, performance disabled: what replicates is never wiped',
+    needed: 'DR disabled, performance disabled: a cluster that replicates is never wiped',
     next: replicates
-      ? `If ${cluster} may really be given up, end its replication first (secondaryDecommission, replicationTeardown).`
-      : `Let ${cluster} be read again: what it is must be seen before it is wiped.`,
+      ? `If ${cluster} may really be wiped, end its replication first (secondaryDecommission, replicationTeardown).`
+      : `Make ${cluster} readable again: its role must be known before it is wiped.`,
   });
 }
 
-/** While the primary changes, or is gone, a secondary may be needed: its tree must not be locked then. */
+/** While the primary changes or is gone, a secondary may be needed: its tree must not be locked. */
 export function primaryStable(others: readonly Told[], cluster: string): Check {
   const primaries = others.filter((each) => each.dr?.mode === 'primary').map((each) => each.cluster);
   return check('no change of the primary under way', cluster, primaries.length === 1, {
     observed: rolesOf(others, 'dr') || 'no other cluster in the DR set',
     needed: 'exactly one DR primary answers in the DR set',
-    next: `A failover may need ${cluster}: finish it, or bring the primary back, before a reindex.`,
+    next: `A failover may need ${cluster}: finish the failover, or bring the primary back, before a reindex.`,
   });
 }
 
-/** The cluster that has this id: its own, or the one by which its primary knows it. */
+/** The cluster with this id: its cluster ID, or the id by which its primary knows it. */
 export function ownerOf(id: string, kind: ReplicationKind, observations: readonly ClusterObservation[]) {
   return observations.find((each) => each.clusterId === id || each[kind]?.secondaryId === id);
 }
 
-/** Other secondaries than `id` that the primary is connected to now. */
+/** Secondaries other than `id` that the primary is connected to now. */
 export function othersConnected({ peers }: ReplicationObservation, id: string, heartbeatAgeMs: number): string[] {
   return peers.flatMap((peer) =>
     peer.id !== undefined && peer.id !== id && isAlive({ mode: 'primary', peers: [peer] }, heartbeatAgeMs)
@@ -326,7 +329,7 @@ export function othersConnected({ peers }: ReplicationObservation, id: string, h
   );
 }
 
-/** Never the only connected DR secondary, unless somebody says so and the gate approves it (facts 9.12). */
+/** The only connected DR secondary is never revoked, unless the input acknowledges it and the gate approves it (facts 9.12). */
 export function anotherStays({ cluster, dr }: Told, id: string, heartbeatAgeMs: number, acknowledged: boolean): Check {
   const others = dr ? othersConnected(dr, id, heartbeatAgeMs) : [];
   return check('another DR secondary stays connected', cluster, others.length > 0, {
@@ -339,29 +342,29 @@ export function anotherStays({ cluster, dr }: Told, id: string, heartbeatAgeMs: 
 
 const BY_TOKEN = 'Start secondaryRepointing with {"form": "token"}.';
 
-/** A demoted cluster takes no addresses, and one without an id never had a certificate. */
+/** A demoted cluster accepts no addresses, and one without an id never had a certificate. */
 export function attachedBefore(secondary: Told, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = secondary;
   const id = seen?.secondaryId ?? '';
   return check('attached before, and not demoted since', cluster, seen?.mode === 'secondary' && id !== '', {
     observed: id === '' ? `${roleText(secondary, kind)}, no id` : `id ${id}`,
-    needed: 'a secondary with the id of its activation token: addresses are not allowed on a demoted cluster',
+    needed: 'a secondary with the id of its activation token: a demoted cluster accepts no addresses',
     next: BY_TOKEN,
   });
 }
 
-/** Addresses bring no certificate: only a primary that knows the secondary takes it. */
+/** Addresses carry no certificate: only a primary that knows the secondary accepts it. */
 export function knowsSecondary(primary: Told, secondary: Told, kind: ReplicationKind): Check {
   const id = secondary[kind]?.secondaryId || 'the id of the secondary';
   const known = primary[kind]?.knownSecondaries ?? [];
   return check('the primary knows the secondary', primary.cluster, known.includes(id), {
-    observed: `known: ${known.join(', ') || 'nobody'}`,
-    needed: `${id} among the known secondaries: addresses bring no certificate`,
+    observed: `known: ${known.join(', ') || 'none'}`,
+    needed: `${id} among the known secondaries: addresses carry no certificate`,
     next: BY_TOKEN,
   });
 }
 
-/** Ids of the secondaries that a former primary says are connected to it. Its DR secondaries stay where it left performance alone. */
+/** IDs of the secondaries that a former primary reports as connected. Its DR secondaries stay if only performance is concerned. */
 export function connectedTo(
   kind: ReplicationKind,
   { dr, performance }: Pick<ClusterObservation, 'dr' | 'performance'>,

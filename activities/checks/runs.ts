@@ -6,13 +6,13 @@ import type { ActivityDependencies } from '../execution';
 import type { PrimaryChange } from '../roles/primary-changes';
 import { check, notCheckable } from './check';
 
-/** An open run, as the server knows it without a worker: phase and deployment from its memo, where there is one. */
+/** An open run as the server describes it without a worker: phase and deployment come from its memo, if it has one. */
 export type OpenRun = NonNullable<Awaited<ReturnType<typeof openRun>>>;
 
 const text = z.string().optional().catch(undefined);
 const memoTexts = z.object({ phase: text, deployment: text });
 
-/** The open run under a Workflow ID; undefined where there is none. Reads only: the run does not notice. */
+/** The open run under a Workflow ID; undefined if there is none. Read-only: the run does not notice. */
 export async function openRun({ temporal }: Pick<ActivityDependencies, 'temporal'>, workflowId: string) {
   try {
     const { type, runId, status, memo = {} } = await temporal.workflow.getHandle(workflowId).describe();
@@ -24,18 +24,18 @@ export async function openRun({ temporal }: Pick<ActivityDependencies, 'temporal
 }
 
 export function runText(run: OpenRun | undefined): string {
-  return run ? `${run.type}, run ${run.runId}, ${run.phase ?? 'phase not told'}` : 'none';
+  return run ? `${run.type}, run ${run.runId}, ${run.phase ?? 'phase not reported'}` : 'none';
 }
 
-/** Not at once after the last change of the primary: a planned run has time. */
+/** A planned run does not follow right after the last change of the primary: it can wait. */
 export function coolDown(known: { readonly last?: PrimaryChange } | undefined, coolDownMs: number, now: number): Check {
   const name = 'cool-down since the last change of the primary';
   const needed = `${inWords(coolDownMs)} ago or more`;
-  if (known === undefined) return notCheckable(name, undefined, { observed: 'the record does not tell', needed });
+  if (known === undefined) return notCheckable(name, undefined, { observed: 'the record cannot be read', needed });
   const { last } = known;
   return check(name, undefined, last === undefined || now - last.at >= coolDownMs, {
     observed: last ? `${last.runbook} ${inWords(now - last.at)} ago (run ${last.runId})` : 'none',
     needed,
-    next: 'Wait for the cool-down: what is broken shows then. If it cannot wait, lower limits.coolDown in the inventory.',
+    next: 'Wait for the cool-down, during which faults of the last change show. If it cannot wait, lower limits.coolDown in the inventory.',
   });
 }

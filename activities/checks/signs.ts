@@ -8,21 +8,21 @@ import { check, notCheckable } from './check';
 import { heartbeatText, isConnected, mayBeOneSet, soundTree, streams } from './replication';
 
 /*
- * The signs that a primary is gone. `stream-wals` proves nothing: it stays with a dead primary (facts 3.2). Where the
- * heartbeats stopped, but not long enough ago, a check of DR is `warn`: that is waited for.
+ * The signs that a primary is gone. `stream-wals` proves nothing: it stays with a dead primary (facts 3.2). If the
+ * heartbeats stopped, but not long enough ago, a DR check is `warn`: the run waits for it.
  */
 
-/** What is next where a sign only needs time. */
+/** The next step for a sign that only needs time. */
 export const WAITED_FOR = 'The run waits for it before it opens the gate.';
 
-/** Where a primary answers: whether it serves nobody all the same is for people to say. */
+/** What to do if the primary answers: only people can say whether it serves anybody. */
 export const PLANNED_OR_STOP =
-  'A planned change is a drSwitchover. Where it answers and does not serve (its audit device is blocked, its storage is full) or must not serve any more: stop or seal all of its nodes, keep it cut off from its clients, then start drFailover again.';
+  'For a planned change start drSwitchover. If the primary answers but does not serve (its audit device is blocked, its storage is full), or must not serve any more: stop or seal all of its nodes, keep it cut off from its clients, then start drFailover again.';
 
-/** Health of a node that is active and unsealed. */
+/** Health status of a node that is active and unsealed. */
 const ACTIVE = 200;
 
-/** A cluster with the replication through which it hears the primary. */
+/** A cluster, with the replication through which it hears the primary. */
 export interface Observer {
   readonly cluster: string;
   readonly at: number;
@@ -38,11 +38,11 @@ interface SignsOfLoss {
   readonly to: ClusterObservation;
   /** Other DR secondaries of the set, and performance secondaries of the primary. */
   readonly observers: readonly Observer[];
-  /** For how long nobody must have heard the primary, ms. */
+  /** After how long without a heartbeat the primary counts as gone, ms. */
   readonly primaryGoneMs: number;
 }
 
-/** The two signs that the DR primary is gone, and whether somebody else agrees. */
+/** The two signs that the DR primary is gone, and whether another observer agrees. */
 export function judgeSigns({ from, to, observers, primaryGoneMs }: SignsOfLoss): Check[] {
   return [
     silence(from, 'dr'),
@@ -51,12 +51,12 @@ export function judgeSigns({ from, to, observers, primaryGoneMs }: SignsOfLoss):
   ];
 }
 
-/** Whether every sign is there: nothing speaks against it, and the heartbeats stopped for long enough. */
+/** Whether the signs agree: nothing contradicts them, and the heartbeats stopped long enough ago. */
 export function signsAgree(signs: readonly Check[]): boolean {
   return signs.every(({ verdict }) => verdict === 'ok' || verdict === 'not-checkable');
 }
 
-/** When anybody heard the primary last, epoch ms of the worker. */
+/** When any observer last heard the primary, epoch ms by the worker's clock. */
 export function lastHeardAt(observers: readonly Observer[]): number | undefined {
   const times = observers.flatMap(({ at, hears }) => {
     const age = heartbeatAge(hears);
@@ -65,16 +65,16 @@ export function lastHeardAt(observers: readonly Observer[]): number | undefined 
   return times.length === 0 ? undefined : Math.max(...times);
 }
 
-/** No node answers as an unsealed active primary. One that was demoted answers, and is none. */
+/** No node answers as an unsealed active primary. A demoted primary may answer: it is a primary no more. */
 function silence(from: ClusterObservation, kind: ReplicationKind): Check {
   const { cluster, nodes, reachable, [kind]: seen } = from;
   const claims = ({ sealed, standby, healthStatus }: NodeObservation) => healthStatus === ACTIVE && !sealed && !standby;
   const nodesText = nodes.map((node) => {
     if (!node.reachable) return `${node.address} does not answer`;
-    if (claims(node)) return `${node.address} says that it is active`;
+    if (claims(node)) return `${node.address} reports that it is active`;
     return `${node.address} ${node.sealed ? 'sealed' : `answers (${node.healthStatus ?? 'no status'}) and is not active`}`;
   });
-  // A DR secondary that knows a primary was not the one that is gone; one of performance testifies itself.
+  // A DR secondary that knows a primary is not the cluster that is gone; a performance secondary is a witness itself.
   const detached = seen?.mode === 'secondary' && (kind === 'performance' || !seen.primaryClusterAddress);
   const demoted = reachable && (detached || seen?.mode === 'disabled');
   return check('the primary does not answer', cluster, demoted || (!reachable && !nodes.some(claims)), {
@@ -83,24 +83,24 @@ function silence(from: ClusterObservation, kind: ReplicationKind): Check {
     next:
       kind === 'dr' && seen?.mode === 'primary'
         ? `${cluster} answers as DR primary. ${PLANNED_OR_STOP}`
-        : `Find out what ${cluster} is; where it must not serve any more, stop or seal its nodes.`,
+        : `Find out which role ${cluster} has. If it must not serve any more, stop or seal its nodes.`,
   });
 }
 
-/** Whether a secondary hears the primary no more, and for long enough. */
+/** Whether a secondary has not heard the primary for long enough. */
 function heartbeatsStopped({ cluster, hears }: Observer, from: string, primaryGoneMs: number): Check {
   const name = 'heartbeats of the primary stopped';
   const needed = `none for more than ${primaryGoneMs / 1000} s`;
   const observed = heartbeatText(hears);
   switch (hearing(hears, primaryGoneMs)) {
-    case 'not-told':
+    case 'unknown':
       return notCheckable(name, cluster, { observed, needed, next: `The approvers attest that ${from} is gone.` });
     case 'early':
       return check(name, cluster, false, { observed, needed, next: WAITED_FOR, otherwise: 'warn' });
     case 'stopped':
       return check(name, cluster, true, { observed, needed });
     case 'hears': {
-      const next = `${cluster} still hears ${from}: only the way from here to ${from} may be broken. Look at ${from} from elsewhere.`;
+      const next = `${cluster} still receives heartbeats from ${from}: perhaps only the path from here to ${from} is broken. Check ${from} from another location.`;
       return check(name, cluster, false, { observed, needed, next });
     }
   }
@@ -108,37 +108,37 @@ function heartbeatsStopped({ cluster, hears }: Observer, from: string, primaryGo
 
 function agreement(observers: readonly Observer[], from: string, to: string, primaryGoneMs: number): Check {
   const name = 'another observer agrees';
-  const needed = `a cluster beside ${to} that hears ${from} no more`;
-  const told = observers
+  const needed = `a cluster other than ${to} that no longer hears ${from}`;
+  const known = observers
     .map(({ cluster, hears }) => ({ cluster, heard: hearing(hears, primaryGoneMs), text: heartbeatText(hears) }))
-    .filter(({ heard }) => heard !== 'not-told');
-  const observed = told.map(({ cluster, text }) => `${cluster}: ${text}`).join('; ');
-  if (told.length === 0) {
-    const next = `No other cluster can say whether ${from} is gone: the approvers of gate promote attest it.`;
+    .filter(({ heard }) => heard !== 'unknown');
+  const observed = known.map(({ cluster, text }) => `${cluster}: ${text}`).join('; ');
+  if (known.length === 0) {
+    const next = `No other cluster can confirm that ${from} is gone: the approvers of gate promote attest it.`;
     return notCheckable(name, undefined, { observed: 'no other observer', needed, next });
   }
-  const still = told.filter(({ heard }) => heard === 'hears').map(({ cluster }) => cluster);
-  if (still.length === 0 && told.every(({ heard }) => heard === 'early'))
+  const still = known.filter(({ heard }) => heard === 'hears').map(({ cluster }) => cluster);
+  if (still.length === 0 && known.every(({ heard }) => heard === 'early'))
     return check(name, undefined, false, { observed, needed, next: WAITED_FOR, otherwise: 'warn' });
   const next = still.includes(from)
-    ? `${from} follows another primary, which it hears: ${from} is not the one that is gone.`
-    : `${still.join(', ')} still hears ${from}: only ${to} may be cut off. Look at ${from} from elsewhere.`;
+    ? `${from} follows another primary and hears it: ${from} is not the primary that is gone.`
+    : `Heartbeats of ${from} still reach ${still.join(', ')}: perhaps only ${to} is cut off. Check ${from} from another location.`;
   return check(name, undefined, still.length === 0, { observed, needed, next });
 }
 
-/** What a cluster says of whether it hears the primary. `early`: not any more, but not for long enough. */
+/** Whether a cluster hears the primary. `early`: it no longer does, but not for long enough. */
 function hearing(
   replication: ReplicationObservation | undefined,
   primaryGoneMs: number,
-): 'hears' | 'early' | 'stopped' | 'not-told' {
-  if (replication?.mode !== 'secondary') return 'not-told';
+): 'hears' | 'early' | 'stopped' | 'unknown' {
+  if (replication?.mode !== 'secondary') return 'unknown';
   const age = heartbeatAge(replication);
   if (age !== undefined && age > primaryGoneMs) return 'stopped';
   if (isConnected(replication)) return 'hears';
-  return age === undefined ? 'not-told' : 'early';
+  return age === undefined ? 'unknown' : 'early';
 }
 
-/** What is looked at before a performance secondary is promoted without its primary: all clusters of the deployment. */
+/** What is judged before a performance secondary is promoted without its primary: all clusters of the deployment. */
 interface PrimaryLost extends Pick<SignsOfLoss, 'from' | 'to'> {
   readonly deployment: Deployment;
   readonly observations: readonly ClusterObservation[];
@@ -146,8 +146,8 @@ interface PrimaryLost extends Pick<SignsOfLoss, 'from' | 'to'> {
 }
 
 /**
- * The signs that the performance primary is gone: it does not answer as primary, nobody else of its set is primary, and no
- * secondary has heard it for longer than the limit. Pure.
+ * The signs that the performance primary is gone: it does not answer as primary, no other cluster of its set is primary,
+ * and every secondary has heard nothing from it for longer than the limit. Pure.
  */
 export function goneChecks({ deployment, from, to, observations, overrideDrSecondary }: PrimaryLost): Check[] {
   const setId = to.performance?.setId;
@@ -158,14 +158,14 @@ export function goneChecks({ deployment, from, to, observations, overrideDrSecon
   const witnesses = observations.filter((each) => each === to || mayHear(each, from, setId));
   return [
     check('performance replication set is known', to.cluster, setId !== undefined && setId !== '', {
-      observed: setId || 'not told',
-      needed: 'the replication set of the new primary: without it nobody can say which clusters belong to it',
-      next: `Find out why ${to.cluster} does not tell its replication set.`,
+      observed: setId || 'not reported',
+      needed: 'the replication set of the new primary, which shows which clusters belong to it',
+      next: `Find out why ${to.cluster} does not report its replication set.`,
     }),
     check('no cluster answers as performance primary', undefined, primaries.length === 0 && mode !== 'primary', {
       observed: primaries.join(', ') || 'none',
       needed: 'none',
-      next: 'Where the primary answers, start performancePromotion with {"mode": "planned"}.',
+      next: 'If the primary answers, start performancePromotion with {"mode": "planned"}.',
     }),
     silence(from, 'performance'),
     ...witnesses.map((each) => silentNow(each, from.cluster, deployment.limits.primaryGoneMs)),
@@ -173,16 +173,16 @@ export function goneChecks({ deployment, from, to, observations, overrideDrSecon
   ];
 }
 
-/** Nothing here waits for a sign: one that was heard a moment ago is not gone. */
+/** No step waits for this sign: a primary that was heard a moment ago is not gone. */
 function silentNow(witness: ClusterObservation, from: string, primaryGoneMs: number): Check {
   const judged = heartbeatsStopped(observerOf(witness, 'performance'), from, primaryGoneMs);
-  const next = `${from} failed a moment ago. Look at it from elsewhere, then start again.`;
+  const next = `Heartbeats of ${from} stopped only a moment ago. Check ${from} from another location, then start again.`;
   return judged.verdict === 'warn' ? { ...judged, verdict: 'fail', next } : judged;
 }
 
 /**
- * Whether a cluster can testify that the primary is silent: a secondary that may be of the same set. The one that is
- * said to be gone testifies as long as it is a secondary that knows a primary: that is none that was demoted.
+ * Whether a cluster is a witness that the primary is silent: a secondary that may be of the same set. The cluster that
+ * is said to be gone is a witness too if it is a secondary that knows a primary: a demoted one knows none.
  */
 function mayHear(each: ClusterObservation, from: ClusterObservation, setId: string | undefined): boolean {
   const seen = each.performance;
@@ -190,7 +190,7 @@ function mayHear(each: ClusterObservation, from: ClusterObservation, setId: stri
   return each !== from || Boolean(seen.primaryClusterAddress) || seen.peers.length > 0;
 }
 
-/** A DR secondary of the failed primary could take over its place, with every token and lease. */
+/** A usable DR secondary of the failed primary could take its place, with every token and lease. */
 function noUsableDrSecondary(
   deployment: Deployment,
   from: string,
@@ -207,10 +207,11 @@ function noUsableDrSecondary(
     each.cluster !== from && members.includes(each.cluster) && isUsable(each) ? [each.cluster] : [],
   );
   return check('no DR secondary of the failed primary is usable', from, usable.length === 0, {
-    observed: usable.length === 0 ? 'none answers, streaming and unsealed' : `${usable.join(', ')} could be promoted`,
+    observed:
+      usable.length === 0 ? 'none that answers, streams and is unsealed' : `${usable.join(', ')} could be promoted`,
     needed: 'none: a DR secondary has every token, lease and local mount',
     next: override
-      ? 'overrideDrSecondary says that it is not promoted.'
+      ? 'The input sets overrideDrSecondary: it is not promoted.'
       : `Start drFailover to ${usable[0] ?? 'it'}, or start again with {"overrideDrSecondary": true}.`,
     otherwise: override ? 'warn' : 'fail',
   });

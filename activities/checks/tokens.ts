@@ -26,7 +26,7 @@ export const ATTEMPT = 'sys/replication/dr/secondary/generate-operation-token/at
 
 type Taken = 'taken' | 'refused' | 'not-checkable';
 
-/** How the calls of a ceremony are let in, without the token that does it. */
+/** What authorizes the calls of a ceremony, without the token itself. */
 export type CeremonyEntry = Pick<CeremonyWay, 'access' | 'from'>;
 
 interface TokenQuestion {
@@ -39,25 +39,25 @@ interface TokenQuestion {
   readonly wanted: TokenSourceChoice | undefined;
   /** Paths on which the token needs `update`, such as `sys/replication/dr/secondary/promote`. */
   readonly paths: readonly string[];
-  /** The fingerprint of this run's own ceremony, whose attempt is not foreign. */
+  /** The fingerprint of this run's own ceremony, whose attempt is ours. */
   readonly ownFingerprint: string | undefined;
   readonly signal: AbortSignal;
-  /** Whether a token that the record keeps is taken. */
+  /** Whether the run may use a token that the record keeps. */
   readonly takesKept: boolean;
-  /** Those whose key holders may be asked later in the run. */
+  /** Clusters whose key holders may be asked later in the run. */
   readonly others: readonly ClusterObservation[];
 }
 
-/** Where the token for a DR operation comes from, whether that source is ready, and what the plan says of it. */
+/** Where the token for a DR operation comes from, whether that source is ready, and what the plan says about it. */
 export interface TokenAssessment {
   readonly source: TokenSource;
   readonly checks: readonly Check[];
-  /** The same each time it is read. */
+  /** The same at each read, as a plan must be. */
   readonly warnings: readonly string[];
   readonly kept?: KeptToken;
 }
 
-/** Reads what is to be known of each source that may be chosen, and chooses: `auto` takes a batch token that is proven. */
+/** Reads each source that may be chosen, and chooses one: `auto` uses a batch token that is proven, otherwise a ceremony. */
 export async function assessTokenSource(question: TokenQuestion): Promise<TokenAssessment> {
   const { deployment, secondary, observation, ownFingerprint, signal, takesKept, others } = question;
   const { cluster, version } = observation;
@@ -72,7 +72,7 @@ export async function assessTokenSource(question: TokenQuestion): Promise<TokenA
       needed: 'at least one',
       next: 'List them in ceremony.tokenProviders of the inventory.',
     });
-    const warning = `People generate an operation token of ${cluster} themselves, and one of ${holders.join(', ')} gives it to this run, which proves it by a Merkle check (long on a large store), uses it and deletes it.`;
+    const warning = `People generate an operation token of ${cluster} outside this run, and one of ${holders.join(', ')} provides it. The run verifies it with a Merkle check (slow on a large store), uses it and deletes it.`;
     return { source, checks: [somebody], warnings: [warning] };
   }
   const entry = await ceremonyEntryOf(secondary, observation, signal);
@@ -90,15 +90,15 @@ export async function assessTokenSource(question: TokenQuestion): Promise<TokenA
     ...(why === undefined ? [] : [why]),
     ...(kept ? [kept.text] : []),
   ];
-  // Where a token is in hand, nothing of this holds the run up.
+  // If a token is available, none of these checks stops the run.
   return { source, kept, warnings, checks: kept ? checks.map((each) => asWarning(each)) : checks };
 }
 
 /**
- * What is known of the prepared batch token: by the primary that looks it up, or by what the record keeps of the last one.
+ * What is known about the prepared batch token: from the primary that looks it up, or from its last proof in the record.
  *
- * @returns `isReady` where it was looked up and nothing speaks against it; `unused` is what the plan says where the holders
- *   are asked instead
+ * @returns `isReady` if it was looked up and every check holds; `unused` is what the plan says if the holders are asked
+ *   instead
  */
 async function assessBatchToken(question: TokenQuestion) {
   const { deployment, secondary, observation, primary, paths, signal } = question;
@@ -115,8 +115,8 @@ async function assessBatchToken(question: TokenQuestion) {
   const taken = await batchTokenTaken(secondary, observation, facts, signal);
   if (!facts) {
     const why = 'why' in known ? known.why : '';
-    const observed = `no primary answers that could look it up; ${why}`;
-    const needed = 'an orphan batch token that the former primary made';
+    const observed = `no primary answers to look it up; ${why}`;
+    const needed = 'an orphan batch token that the former primary issued';
     return notUsed(why, notCheckable('batch token', cluster, { observed, needed }), taken);
   }
   const checks = [...batchTokenReady(facts, cluster, deployment, paths), taken];
@@ -129,11 +129,11 @@ async function assessBatchToken(question: TokenQuestion) {
 
 const ELSEWHERE = 'it is in the record, which is not read from here';
 
-/** Where neither record nor seal keys are at hand: that is no defect of the token. */
+/** If neither the record nor the seal keys are available here: that is no fault of the token. */
 export function batchTokenElsewhere(cluster: string, name = 'batch token'): Check {
   return notCheckable(name, cluster, {
     observed: ELSEWHERE,
-    needed: 'a look by a worker, as `runbook readiness DEPLOYMENT` asks for',
+    needed: 'a check by a worker: run `runbook readiness DEPLOYMENT`',
   });
 }
 
@@ -146,20 +146,20 @@ export function freeSlot(
   kind: GeneratedTokenKind = 'operation-token',
 ): Check {
   if (!attempt) return notCheckable(FREE_SLOT, cluster, { observed: 'not readable', needed: 'free' });
-  // An attempt with a one-time password has no fingerprint: it is nobody's of ours.
+  // An attempt with a one-time password has no fingerprint: it is never ours.
   const own = ownFingerprint !== undefined && attempt.fingerprint === ownFingerprint;
-  const whose = own ? 'of this run' : 'of somebody else';
+  const whose = own ? "this run's" : "somebody else's";
   const key = attempt.fingerprint ? `key ${attempt.fingerprint}` : 'a one-time password';
   return check(FREE_SLOT, cluster, !attempt.started || own, {
     observed: attempt.started
-      ? `an attempt ${whose} with ${key}, progress ${attempt.progress} of ${attempt.required}`
+      ? `${whose} attempt with ${key}, progress ${attempt.progress} of ${attempt.required}`
       : 'free',
     needed: 'free',
-    next: `Its owner ends or cancels it. Where nobody claims it: \`${cancelCommand(kind)}\` on ${cluster}; then start again.`,
+    next: `Ask its owner to finish or cancel it. If nobody claims it, run \`${cancelCommand(kind)}\` on ${cluster}, then start again.`,
   });
 }
 
-/** As many holders as the service requires key shares. */
+/** At least as many holders as the service requires key shares. */
 export function enoughHolders(
   { cluster, attempt }: Pick<ClusterObservation, 'cluster'> & { readonly attempt?: { readonly required: number } },
   deployment: Deployment,
@@ -171,7 +171,7 @@ export function enoughHolders(
   return check(name, cluster, good, { observed, needed, next });
 }
 
-/** A batch token must be an orphan of the primary, outlive the run by the margin, and have the rights that are needed. */
+/** A batch token must be an orphan of the primary, outlive the run by the margin, and have the needed rights. */
 export function batchTokenReady(
   batch: CredentialFacts,
   cluster: string,
@@ -183,14 +183,16 @@ export function batchTokenReady(
   const last = (path: string) => path.split('/').at(-1) ?? path;
   return [
     check('batch token', cluster, usable && type === 'batch' && orphan === true, {
-      observed: usable ? `${type ?? 'type not told'}, ${orphan ? 'orphan' : 'not orphan'}` : (error ?? 'not usable'),
+      observed: usable
+        ? `${type ?? 'type not reported'}, ${orphan ? 'orphan' : 'not orphan'}`
+        : (error ?? 'not usable'),
       needed: 'an orphan batch token that the primary knows',
-      next: 'Make one on the primary, or start with {"tokenSource": "ceremony"}.',
+      next: 'Create one on the primary, or start with {"tokenSource": "ceremony"}.',
     }),
     check('batch token lives long enough', cluster, usable && (ttlSeconds ?? Infinity) >= margin, {
-      observed: ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`,
+      observed: ttlSeconds === undefined ? 'no expiry' : `${ttlSeconds} s left`,
       needed: `at least ${margin} s`,
-      next: 'Make a new one on the primary.',
+      next: 'Create a new one on the primary.',
     }),
     check(
       `batch token may ${paths.map(last).join(' and ')}`,
@@ -199,13 +201,13 @@ export function batchTokenReady(
       {
         observed: paths.map((path) => `${path}: ${rightsText(batch, path)}`).join('; '),
         needed: `update on ${paths.length === 1 ? 'it' : 'each'}`,
-        next: 'Correct its policy; deleting or emptying the policy takes every right away.',
+        next: 'Correct its policy; deleting or emptying the policy removes every right.',
       },
     ),
   ];
 }
 
-/** Whether the DR secondary itself takes the token. A refusal counts only where the token may read the generation slot. */
+/** Whether the DR secondary itself accepts the token. A refusal counts only if the token may read the generation slot. */
 async function batchTokenTaken(
   secondary: ClusterAccess,
   observation: ClusterObservation,
@@ -213,8 +215,8 @@ async function batchTokenTaken(
   signal: AbortSignal,
 ): Promise<Check> {
   const { cluster, version } = observation;
-  const name = 'batch token taken by the secondary';
-  const needed = 'the secondary takes it before anything is changed';
+  const name = 'batch token accepted by the secondary';
+  const needed = 'the secondary accepts it before anything is changed';
   const taken =
     secondary.entry.batchToken === undefined
       ? 'not-checkable'
@@ -223,23 +225,23 @@ async function batchTokenTaken(
           orElse(signal, () => 'not-checkable'),
         );
   if (taken === 'taken')
-    return check(name, cluster, true, { observed: 'it reads the generation slot with it', needed });
+    return check(name, cluster, true, { observed: 'the generation slot was read with it', needed });
   const mayRead = batch?.usable === true && missingRights(batch, { [ATTEMPT]: ['read'] }).length === 0;
   if (taken === 'refused' && mayRead) {
-    const observed = 'refused, although the primary says that it may read the generation slot';
-    const next = `See that ${cluster} streams from the primary that made the token; then start batchTokenRotation.`;
+    const observed = 'refused, although the primary reports that it may read the generation slot';
+    const next = `Make sure that ${cluster} streams from the primary that issued the token, then start batchTokenRotation.`;
     return check(name, cluster, false, { observed, needed, next });
   }
   const why =
     majorVersion(version) < 2
-      ? `before version 2.0 a DR secondary serves nothing that a batch token opens without doing something`
+      ? `before version 2.0 a DR secondary has no read-only call that a batch token authorizes`
       : taken === 'refused'
         ? 'its policy does not let it read the generation slot'
         : `${cluster} could not be asked`;
   return notCheckable(name, cluster, { observed: `not checkable: ${why}`, needed });
 }
 
-/** How the ceremony calls of a DR secondary are let in. What cannot be found out counts as refused. */
+/** What authorizes the ceremony calls of a cluster. If that cannot be determined, they count as refused. */
 export async function ceremonyEntryOf(
   secondary: ClusterAccess,
   { version }: Pick<ClusterObservation, 'version'>,
@@ -253,8 +255,8 @@ export async function ceremonyEntryOf(
 }
 
 /**
- * Whether a DR secondary takes a batch token. From version 2.0 on it does so for reading its generation slot; before, it
- * serves nothing that a batch token opens without doing something.
+ * Whether a DR secondary accepts a batch token. From version 2.0 it accepts one for reading its generation slot; earlier
+ * versions have no read-only call that a batch token authorizes.
  */
 export async function takenBy(
   secondary: ClusterAccess,

@@ -14,18 +14,18 @@ export function compareVersions(a: string, b: string): number {
   return 0;
 }
 
-/** The major version of the service, such as 2 for `2.0.3+ent`; 0 where it is not known. */
+/** The major version of the service, such as 2 for `2.0.3+ent`; 0 if it is not known. */
 export function majorVersion(version: string | undefined): number {
   return Number(/^v?(\d+)\./.exec(version ?? '')?.[1] ?? 0);
 }
 
-/** The versions that the nodes of a cluster tell. */
+/** The versions that the nodes of a cluster report. */
 export function versionsOf({ nodes }: ClusterObservation): readonly string[] {
   return [...new Set(nodes.flatMap(({ version }) => version ?? []))];
 }
 
 export function versionsText(...clusters: readonly ClusterObservation[]): string {
-  return clusters.map((each) => `${each.cluster} ${versionsOf(each).join(', ') || 'not told'}`).join('; ');
+  return clusters.map((each) => `${each.cluster} ${versionsOf(each).join(', ') || 'not reported'}`).join('; ');
 }
 
 /** No node of a secondary is older than any of the primary that it follows (facts 8.8). */
@@ -34,12 +34,12 @@ export function noneOlder(primary: ClusterObservation, secondary: ClusterObserva
   const inOrder = below.every((version) => above.every((other) => compareVersions(version, other) >= 0));
   return check('versions in order', secondary.cluster, above.length > 0 && below.length > 0 && inOrder, {
     observed: versionsText(primary, secondary),
-    needed: `no node of ${secondary.cluster} older than any of ${primary.cluster}`,
-    next: `Upgrade ${secondary.cluster} first: replicating from newer to older is not safe.`,
+    needed: `no node of ${secondary.cluster} older than any node of ${primary.cluster}`,
+    next: `Upgrade ${secondary.cluster} first: replicating from a newer to an older version is not safe.`,
   });
 }
 
-/** As {@link noneOlder}, of one that is to follow another primary than it did. */
+/** As {@link noneOlder}, for a secondary that gets another primary. */
 export function canFollow(primary: ClusterObservation, secondary: ClusterObservation): Check {
   return { ...noneOlder(primary, secondary), name: 'other secondaries can follow' };
 }
@@ -54,7 +54,7 @@ export function versionsInOrder(primary: ClusterObservation, secondary: ClusterO
   });
 }
 
-/** The primary that is gone may not tell its version, or two: only a successor that is older than all of them is refused. */
+/** The lost primary may report no version, or two: only a candidate that is older than all of them is refused. */
 export function versionsAfterLoss(from: ClusterObservation, to: ClusterObservation): Check {
   const [mine, more] = versionsOf(to);
   const before = versionsOf(from);
@@ -67,16 +67,16 @@ export function versionsAfterLoss(from: ClusterObservation, to: ClusterObservati
   });
 }
 
-/** Older ones have no Merkle check, which proves tokens and trees, and defects in update-primary (facts 8.11). */
+/** Older versions have no Merkle check, which verifies tokens and trees, and have defects in update-primary (facts 8.11). */
 const SUPPORTED_SINCE = '1.16.0';
 
-/** A cluster that takes part in a change; what does not tell its version is for {@link versionsInOrder}. */
+/** A cluster that takes part in a change; one that does not report its version is left to {@link versionsInOrder}. */
 export function supportedVersion(observation: ClusterObservation): Check {
   const versions = versionsOf(observation);
   const good = versions.every((version) => compareVersions(version, SUPPORTED_SINCE) >= 0);
   return check('supported version', observation.cluster, good, {
     observed: versionsText(observation),
-    needed: `version ${SUPPORTED_SINCE} of the service, or a newer one`,
+    needed: `version ${SUPPORTED_SINCE} of the service or newer`,
     next: `Upgrade ${observation.cluster} first.`,
   });
 }

@@ -127,7 +127,7 @@ it('one that tells another set and knows the primary that is gone is heard; one 
   const becomes = (told: object) => west.setRole('dr', { ...role, ...told }, bench.service.now());
   becomes({ setId: 'another' });
   expect((await assess()).preconditions).toMatchObject([
-    { verdict: 'fail', observed: holding('west another'), next: holding('Name the one that is to become primary') },
+    { verdict: 'fail', observed: holding('west another'), next: holding('Name the one that should become primary') },
   ]);
   expect((await assess({ to: 'north' })).route?.otherDrSecondaries).toEqual(['west']);
   becomes({ setId: 'another', primaryClusterAddress: 'https://10.9.9.9:8201', knownPrimaryAddresses: [] });

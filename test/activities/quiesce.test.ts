@@ -171,7 +171,7 @@ describe('nothing that keeps clients still', () => {
     ['attested', undefined],
   ])('quiesce %s', async (means, refused) => {
     const assessed = await assess({ quiesce: means });
-    expect(JSON.stringify(assessed.plan ?? {}).includes('until each follows west')).toBe(means === 'quota');
+    expect(JSON.stringify(assessed.plan ?? {}).includes('until each secondary follows west')).toBe(means === 'quota');
     expect(failing(assessed).map(({ needed }) => needed)).toEqual(refused ? [expect.stringMatching(refused)] : []);
   });
 });

@@ -222,7 +222,7 @@ describe('one deployment of two clusters', () => {
     expect(result.candidates).toEqual([{ drSet: 'main', cluster: 'west', switchover: READY, failover: READY }]);
     expect(pointsOf(result, 'not-checkable')).toEqual([
       // The plan says it to its approvers.
-      'no-loss-can-be-proven (east) switchover',
+      'zero-loss-can-be-proven (east) switchover',
     ]);
     const changes = bench.changes().filter((each) => !/capabilities-self$|: LIST /.test(each));
     expect(changes).toEqual(['east: POST /v1/kv/data/runbooks-marker-after']);

@@ -146,7 +146,7 @@ const MAY = 'credential may call';
 const CAN_FOLLOW = 'other secondaries can follow';
 const NEWER = '1.21.5+ent';
 const ACKNOWLEDGED = { acknowledgeNewerSecondary: true };
-const TAKEN = 'batch token taken by the secondary';
+const TAKEN = 'batch token accepted by the secondary';
 const SILENT = 'UNREACHABLE|CONNECTION_LOST|NO_ACTIVE';
 
 /** Check, its cluster, the state in which it is not ok, verdict, a part of what was observed, and the input. */
@@ -175,8 +175,8 @@ const NOT_OK: readonly Row[] = [
   [CAN_FOLLOW, 'north', versions(VERSION, VERSION, '1.21.3+ent'), 'warn', 'north 1.21.3'],
   ['no reindex under way', 'west', tells('west', { reindex_in_progress: true }), 'fail', 'in progress'],
   ['Merkle tree not corrupted', 'east', tells('east', { corrupted_merkle_tree: true }), 'fail', 'corrupted'],
-  ['generation slot free', 'west', slot(theirs), 'fail', 'somebody else with key theirs, progress 1 of 3'],
-  ['generation slot free', 'west', slot({ started: true }), 'fail', 'somebody else with a one-time password'],
+  ['generation slot free', 'west', slot(theirs), 'fail', "somebody else's attempt with key theirs, progress 1 of 3"],
+  ['generation slot free', 'west', slot({ started: true }), 'fail', "somebody else's attempt with a one-time password"],
   ['generation slot free', 'west', slotUnread, 'not-checkable', 'not'],
   ['enough key holders', 'west', slot({ required: 6 }), 'fail', '5 holders'],
   ['enough key holders', 'west', slotUnread, 'not-checkable', 'threshold'],
@@ -219,7 +219,7 @@ it('a DR secondary of another set is left to its own primary, and the approvers 
   const { route, plan } = await assess();
   expect(route?.otherDrSecondaries).toEqual([]);
   expect(plan?.text).not.toContain('north');
-  const next = 'north is left as it is: its set may have another primary. Correct drSets in the inventory.';
+  const next = 'north is left unchanged: its set may have another primary. Correct drSets in the inventory.';
   expect(route?.findings).toMatchObject([{ code: 'may-not-follow', text: holding('"same DR set": another'), next }]);
 });
 
@@ -247,7 +247,7 @@ it.each(['east', 'west'])('%s is refused where another cluster answers than the 
   const { preconditions } = await assess().finally(() => Object.assign(entry, { clusterId: undefined, ...usual }));
   expect(preconditions).toContainEqual({
     ...{ name: 'cluster ID', cluster: name, verdict: 'fail', observed: bench.cluster(name).clusterId },
-    ...{ needed: holding('cluster ID pinned, as the inventory pins it'), next: holding('Then correct clusterId.') },
+    ...{ needed: holding('cluster ID pinned, as pinned in the inventory'), next: holding('correct clusterId.') },
   });
 });
 
@@ -278,7 +278,7 @@ it('an attempt that nobody claims is for people to cancel: the plan says how', a
   await slot(theirs)();
   const { preconditions } = await assess({ tokenSource: 'ceremony' });
   const next = (kind: string) =>
-    `Its owner ends or cancels it. Where nobody claims it: \`vault operator generate-root ${kind}-cancel\` on west; then start again.`;
+    `Ask its owner to finish or cancel it. If nobody claims it, run \`vault operator generate-root ${kind}-cancel\` on west, then start again.`;
   expect(preconditions.find(({ name }) => name === 'generation slot free')?.next).toBe(next('-dr-token '));
   const attempt = { started: true, progress: 0, required: 3 };
   const west = { cluster: 'west', attempt } as Parameters<typeof freeSlot>[0];

@@ -83,13 +83,13 @@ describe('an unplanned DR failover', () => {
       expect(await scenario.refusal(NAME, { from: 'west' })).toContain('drSwitchover');
       expect(await scenario.refusal(NAME)).toContain('drSwitchover');
       const other = { from: 'east', to: 'west' };
-      expect(await scenario.refusal(NAME, other)).toContain('west is DR primary of the set');
+      expect(await scenario.refusal(NAME, other)).toContain('west is the DR primary of the set');
       // Only the way from here to the primary is broken: its secondary hears it.
       scenario.limit({ primaryGone: '2m' });
       scenario.service.faults.add({ cluster: 'west', endpoint: /./, action: 'reset', times: Infinity });
       const unheard = await scenario.refusal(NAME);
       expect(unheard).toContain('heartbeats of the primary stopped');
-      expect(unheard).toContain('east still hears west');
+      expect(unheard).toContain('east still receives heartbeats from west');
       scenario.service.faults.clear();
       // Nothing was touched.
       for (const each of ['east', 'west']) expect(statuses(scenario, each, CHANGING.startAttempt)).toEqual([]);

@@ -199,8 +199,8 @@ describe('a new DR secondary', () => {
       for (const [secondary, observed, next] of [
         ['old', 'east 1.21.4+ent; old 1.20.9+ent', 'Upgrade old first'],
         ['alien', 'DR set other', 'drSets'],
-        ['busy', 'DR disabled, performance secondary', 'what replicates is never wiped'],
-        ['west', 'DR secondary, performance disabled', 'what replicates is never wiped'],
+        ['busy', 'DR disabled, performance secondary', 'a cluster that replicates is never wiped'],
+        ['west', 'DR secondary, performance disabled', 'a cluster that replicates is never wiped'],
         ['east', 'primary east, secondary east', 'never its own secondary'],
       ] as const) {
         const refusal = await scenario.refusal(NAME, { primary: 'east', secondary });
@@ -212,8 +212,8 @@ describe('a new DR secondary', () => {
       await scenario.service.cluster('spent').kill();
       const silent = await scenario.refusal(NAME, { primary: 'east', secondary: 'spent' });
       await scenario.service.cluster('spent').restart();
-      expect(silent).toContain('Let spent be read again: what it is must be seen');
-      expect(silent).not.toContain('may really be given up');
+      expect(silent).toContain('Make spent readable again: its role must be known');
+      expect(silent).not.toContain('may really be wiped');
     });
 
     it('rejected at gate wipe: nothing is wiped', async (scenario) => {

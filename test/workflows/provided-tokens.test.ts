@@ -40,7 +40,7 @@ describe('a provided operation token', () => {
         choices: { tokenSource: 'provided' },
         warnings: [
           expect.stringContaining('attests that no client writes to east'),
-          expect.stringContaining('one of ada, bert gives it to this run'),
+          expect.stringContaining('one of ada, bert provides it'),
         ],
       });
       // A token of nobody: the secondary refuses it, and it is asked for again. Nothing was demoted.
@@ -134,7 +134,7 @@ describe('a provided operation token', () => {
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { from: 'east', to: 'west' } });
     expect(statuses(scenario, 'west', CHECK)).toEqual([]);
-    expect(JSON.stringify(report.plan?.content)).toContain('one of ada, bert gives it to this run');
+    expect(JSON.stringify(report.plan?.content)).toContain('one of ada, bert provides it');
     await expectClean(scenario, run);
   });
 

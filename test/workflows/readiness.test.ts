@@ -15,7 +15,7 @@ import type { Scenario } from '../support/scenario';
 jest.setTimeout(180_000);
 
 /** A point that can never be known is neither good nor bad; of a laboratory on one machine these. */
-const BEYOND_KNOWING = ['no-loss-can-be-proven (east) switchover'];
+const BEYOND_KNOWING = ['zero-loss-can-be-proven (east) switchover'];
 
 describe('readiness', () => {
   let scenario: Scenario;

@@ -92,7 +92,7 @@ describe('rootTokenCeremony', () => {
       expect((await (await scenario.run(NAME, asked(more))).failure()).message).toContain(said);
 
     await attemptByHand(scenario, 'POST');
-    const foreign = 'generation slot free (east): observed an attempt of somebody else with a one-time';
+    const foreign = "generation slot free (east): observed somebody else's attempt with a one-time";
     expect(await scenario.refusal(NAME, asked())).toContain(foreign);
     // Another's attempt is never cancelled.
     expect(statuses(scenario, 'east', CANCEL)).toEqual([]);

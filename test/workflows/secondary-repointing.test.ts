@@ -42,7 +42,7 @@ describe('a secondary that is to follow another primary', () => {
         expect(await scenario.refusal(NAME, { ...north, primary: 'east', form })).toContain('something to do');
       changeDrPrimary(scenario, 'east', 'west');
       const demoted = { ...north, secondary: 'east', form: 'addresses' };
-      expect(await scenario.refusal(NAME, demoted)).toContain('addresses are not allowed on a demoted cluster');
+      expect(await scenario.refusal(NAME, demoted)).toContain('a demoted cluster accepts no addresses');
       const unknown = { ...north, form: 'addresses' };
       expect(await scenario.refusal(NAME, unknown)).toContain('the primary knows the secondary');
       expect(scenario.calls('north', 'update-primary')).toBe(0);
