@@ -17,7 +17,7 @@ COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY deploy/templates deploy/templates
 COPY deploy/replication-runbooks-worker.service deploy/
-# Volumes that are mounted here take over the owner.
+# Volumes mounted here inherit the owner.
 RUN ln -s /app/dist/src/cli/main.js /usr/local/bin/runbook && chmod +x dist/src/cli/main.js \
   && install -d -o node -g node -m 0700 /run/laboratory /run/simulator /var/lib/runbooks
 USER node

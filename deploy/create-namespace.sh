@@ -1,6 +1,5 @@
 #!/bin/sh
-# Creates the namespace of the runs. May run again at any time.
-# TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE say where.
+# Creates the namespace for the runs, at TEMPORAL_ADDRESS, with the name TEMPORAL_NAMESPACE. Safe to run again.
 set -eu
 
 attempts=0
@@ -13,6 +12,6 @@ until temporal operator cluster health; do
   sleep 1
 done
 
-# Reports are made from histories, so these must be kept as long as a report may be asked for.
+# Reports are built from histories: keep these for as long as somebody may ask for a report.
 temporal operator namespace describe -n "$TEMPORAL_NAMESPACE" ||
   temporal operator namespace create -n "$TEMPORAL_NAMESPACE" --retention 30d

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes what the worker of the laboratory needs beside its inventory: the key that seals values, the workers' signing key,
-# and a token file for each cluster of the simulated service. Keys are made once, the token anew at each start: it has the
-# policy that `runbook policy` prints, lives 32 days, and serves both clusters. No worker sees the root token.
+# Creates what the laboratory's worker needs besides its inventory: the seal key, the workers' signing key, and a token file
+# for each cluster of the simulated service. Keys are created once. The token is created at each start: it has the policy
+# that `runbook policy` prints, lives for 32 days, and works on both clusters. No worker sees the root token.
 set -eu
 umask 077
 cd /run/laboratory
@@ -23,7 +23,7 @@ node -e '
     await asAdministrator("sys/policies/acl/runbooks", { policy: readFileSync("policy.hcl", "utf8") });
     await asAdministrator("auth/token/roles/laboratory", { allowed_policies: ["runbooks"] });
     const { auth } = await asAdministrator("auth/token/create/laboratory", { ttl: "768h" });
-    // A DR secondary has the tokens of its primary.
+    // A DR secondary accepts the tokens of its primary.
     for (const { name } of clusters) writeFileSync(`${name}.token`, auth.client_token, { mode: 0o600 });
   })();
 '

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Creates the two databases of the Temporal server and brings their schemas up to date. May run again at any time.
-# The password comes from SQL_PASSWORD.
+# Creates the two databases of the Temporal server and updates their schemas. Safe to run again.
+# Reads the password from SQL_PASSWORD.
 set -eu
 
 for database in temporal:temporal temporal_visibility:visibility; do

@@ -1,9 +1,9 @@
-# On the DR primary of {{name}}, by somebody who may write policies and auth methods. Its secondaries get them too.
+# Run these on the DR primary of {{name}}, as somebody who may write policies and auth methods. They replicate to its secondaries.
 runbook policy {{name}}{{selection}} | vault policy write runbooks -
 {{rotations}}
 vault auth enable approle
 vault write auth/approle/role/runbooks token_policies=runbooks token_ttl=1h token_max_ttl=24h
-# Into the inventory, of every cluster: credential: { approle: { roleId: <this>, secretId: { file: <that> } } }
+# Put both into the inventory, for every cluster: credential: { approle: { roleId: <this>, secretId: { file: <that> } } }
 vault read -field=role_id auth/approle/role/runbooks/role-id
 # On each worker's host:
 (umask 077; vault write -f -field=secret_id auth/approle/role/runbooks/secret-id > /run/runbooks/secret-id)

@@ -1,3 +1,3 @@
-# For a shell: . {{shell}}
+# In a shell: . {{shell}}
 set -a; . {{settings}}; set +a
 PATH="$PATH:"{{bin}}

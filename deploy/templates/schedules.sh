@@ -1,6 +1,6 @@
 #!/bin/sh
-# Creates the schedules of {{deployment}}, once: samples that bound the loss of a failover, and a readiness check every hour.
-# Where Temporal is says its environment: . {{shell}}
+# Creates the Schedules of {{deployment}}; run it once: samples that bound the loss of a failover, and a readiness check every hour.
+# Set the environment for Temporal first: . {{shell}}
 set -eu
 temporal schedule create --schedule-id wal-sampler-{{deployment}} --interval 1m \
   --overlap-policy Skip --catchup-window 1m --workflow-id walSampler:{{deployment}}:scheduled \

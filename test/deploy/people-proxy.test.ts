@@ -72,7 +72,7 @@ describe('deploy/people-proxy.conf', () => {
     const tls = /^ *# {3}listen 7235 ssl http2;\n((?: *# {3}ssl_.*\n)+)/m.exec(configuration)?.[1] ?? '';
     expect(tls).toContain('ssl_verify_client on;');
     expect(tls).toMatch(/ssl_client_certificate \S+people\.pem;/);
-    expect(configuration).toContain('TLS as above, with certificates of their own.');
+    expect(configuration).toContain('Configure TLS as above, with their own certificates.');
   });
 
   it('refuses by default, by the address as it was sent, on both sides', () => {
