@@ -91,11 +91,15 @@ export class Clusters {
       demandOwn: (token) => {
         const owner = this.#owners.get(token);
         if (owner === undefined || (owner.deployment === entry.deployment && owner.drSet === entry.drSet)) return;
-        throw new RunbookError('PRECONDITION_FAILED', `The credential of ${owner.name} is not for ${entry.name}.`, {
-          cluster: entry.name,
-          observed: `${owner.name} is of DR set ${owner.drSet}`,
-          needed: `a cluster of DR set ${entry.drSet}`,
-        });
+        throw new RunbookError(
+          'PRECONDITION_FAILED',
+          `The credential of ${owner.name} must not be sent to ${entry.name}.`,
+          {
+            cluster: entry.name,
+            observed: `${owner.name} belongs to DR set ${owner.drSet}`,
+            needed: `a credential of DR set ${entry.drSet}`,
+          },
+        );
       },
       instead: async (token, refusal, { method, path }, { repeated, signal }) => {
         const owner = this.#owners.get(token);
@@ -108,7 +112,7 @@ export class Clusters {
           return other;
         }
         if (standing === 'unknown') throw refusal;
-        const right = `Add to the policy of the workers' credential: \`${ruleFor(method, path)}\``;
+        const right = `Add this rule to the policy of the workers' credential: \`${ruleFor(method, path)}\``;
         const ended = `Renew the credential of ${owner.name}: ${'method' in credential ? describeLogin(credential) : describeSource(credential)}; then retry.`;
         throw refusal.with(standing === 'alive' ? { next: right } : { observed: TOKEN_ENDED, next: ended });
       },

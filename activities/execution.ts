@@ -113,7 +113,7 @@ export function executionHere(): ActivityContext | undefined {
 /** What the activity works with that is under way here. */
 export function currentExecution(): ActivityContext {
   const found = executionHere();
-  if (found === undefined) throw new TypeError('not inside of an activity');
+  if (found === undefined) throw new TypeError('not inside an activity');
   return found;
 }
 
@@ -211,10 +211,10 @@ async function heartbeating<T>(
 function runOf({ info }: Context): RunContext {
   const { workflowExecution: workflow, workflowNamespace: ns } = info;
   if (workflow !== undefined && ns !== undefined) return { ns, wid: workflow.workflowId, rid: workflow.runId };
-  throw new RunbookError('NOT_APPROVED', 'This activity was started alone: it belongs to no run.', {
+  throw new RunbookError('NOT_APPROVED', 'This activity was started on its own: it does not belong to a run.', {
     observed: 'no workflow execution',
     needed: 'an activity of a run',
-    next: 'Start the runbook. Whoever started this activity may do more in this namespace than anybody needs to.',
+    next: 'Start the runbook instead. The account that started this activity has more rights in this namespace than anybody needs.',
   });
 }
 
@@ -224,20 +224,20 @@ function stepOf(header: ActivityExecuteInput['headers'][string] | undefined): St
 
 function refuseAfterReset({ rid }: RunContext, step: StepHeader | undefined): void {
   if (step === undefined)
-    throw new RunbookError('INVALID_INPUT', 'This activity was not told which step of its run it serves.', {
-      observed: 'no header of a step, or one of another shape',
-      needed: 'an activity of a step of a runbook of this version',
-      next: 'Nothing was done. Where a run of this program gave it, its version and that of the worker differ.',
+    throw new RunbookError('INVALID_INPUT', 'This activity does not know which step of its run it serves.', {
+      observed: 'no step header, or a malformed one',
+      needed: 'an activity that a step of a runbook of this version started',
+      next: 'Nothing was done. If a run of this program started it, the run and the worker have different versions.',
     });
   const { originalRunId, acknowledgedRunId } = step;
   if (originalRunId === rid || acknowledgedRunId === rid) return;
   throw new RunbookError(
     'RUN_WAS_RESET',
-    'This run is a reset of an earlier one: what was done since then is not in its memory.',
+    'This run was reset from an earlier one: it does not know what was done after the reset point.',
     {
       observed: `run ${rid}, reset from ${originalRunId}`,
       needed: 'a decision that acknowledges the reset',
-      next: 'Read the state of the deployment, then decide retry: the activity reads the state again before it acts.',
+      next: 'Check the state of the deployment, then decide retry: the activity reads the state again before it acts.',
     },
   );
 }
@@ -278,7 +278,7 @@ export function toFailure(error: unknown): ApplicationFailure | CancelledFailure
   const name = error instanceof Error ? error.name : typeof error;
   return ApplicationFailure.create({
     type: 'INTERNAL',
-    message: `A defect of this program (${name}).`,
+    message: `A defect in this program (${name}).`,
     nonRetryable: false,
     details: [{ outcomeKnown: false }],
   });
@@ -338,7 +338,7 @@ class AttemptFence {
       });
       if (standing !== 'counts') {
         this.#stoodStill = true;
-        throw new CancelledFailure('given up by Temporal while the worker stood still');
+        throw new CancelledFailure('replaced or ended by Temporal while the worker was stalled');
       }
       this.turn();
     }
@@ -368,11 +368,11 @@ class AttemptFence {
       return mine?.attempt === info.attempt ? 'counts' : 'replaced';
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return 'run-over';
-      throw new RunbookError('TEMPORAL_UNAVAILABLE', 'Whether this attempt still counts cannot be found out.', {
+      throw new RunbookError('TEMPORAL_UNAVAILABLE', 'It cannot be determined whether this attempt is still current.', {
         retryable: true,
-        observed: `the worker stood still, and Temporal does not answer (${error instanceof Error ? error.name : 'no error'})`,
-        needed: 'the description of the run, which names the attempt that counts',
-        next: 'Nothing more was sent to the cluster. Look at Temporal, then retry.',
+        observed: `the worker was stalled, and Temporal does not answer (${error instanceof Error ? error.name : 'no error'})`,
+        needed: 'the description of the run, which shows the current attempt',
+        next: 'Nothing more was sent to the cluster. Check Temporal, then retry.',
       });
     }
   }

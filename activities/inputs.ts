@@ -33,7 +33,7 @@ const list = <T extends z.ZodType>(of: T, most = MOST) => z.array(of).max(most);
 const positive = z.int().min(1);
 const walIndex = z.string().regex(/^\d{1,20}$/, 'must be a WAL index in decimal digits');
 /** What stands in a path of the interface: the id of a secondary. */
-const pathPart = z.string().regex(/^(?!\.{1,2}$)[^\s/\\?#%]{1,200}$/, 'must be one part of a path');
+const pathPart = z.string().regex(/^(?!\.{1,2}$)[^\s/\\?#%]{1,200}$/, 'must be a single path segment');
 const person = text(200);
 const digest = text(200);
 const cid = z.uuid();
@@ -137,12 +137,12 @@ const ofKind = anyInput.extend({ kind: replicationKind });
 /** A DR secondary takes nothing without an operation token. */
 const onSecondary = ofKind.refine(({ kind, token }) => kind !== 'dr' || token !== undefined, {
   path: ['token'],
-  message: 'a DR secondary needs one',
+  message: 'required for a DR secondary',
 });
 /** A performance secondary follows nobody without the filter that it must have. */
 const hasFilter = ({ kind, expected }: { readonly kind: string; readonly expected?: unknown }) =>
   kind === 'dr' || z.object({ filter: z.unknown() }).safeParse(expected).data?.filter !== undefined;
-const filterNeeded = { path: ['expected'], message: 'a performance secondary needs one' };
+const filterNeeded = { path: ['expected'], message: 'required for a performance secondary' };
 /** Activities that do the same for both kinds of replication, told which. */
 const OF_KIND = {
   ...all(ofKind, 'awaitReplicationDisabled', 'awaitSecondaryGone', 'awaitServiceReady', 'proveWrite'),
@@ -187,9 +187,9 @@ export function checkInput(activity: string, input: unknown): void {
   const problems = parsed.error.issues
     .slice(0, 5)
     .map(({ path, message }) => `${path.join('.') || 'input'}: ${message}`);
-  throw new RunbookError('INVALID_INPUT', `The input of this activity is not one that this program gives it.`, {
+  throw new RunbookError('INVALID_INPUT', 'This activity received an input that this program never sends.', {
     observed: problems.join('; '),
-    needed: 'the input of a run of this version',
-    next: 'Nothing was done. Where a run of this program gave it, its version and that of the worker differ.',
+    needed: 'an input from a run of this version',
+    next: 'Nothing was done. If a run of this program sent it, the run and the worker have different versions.',
   });
 }

@@ -90,7 +90,7 @@ interface Serving {
 }
 
 /** What is observed of a refusal that is for the token and not for a right. */
-export const TOKEN_ENDED = 'a token that has ended, or that the cluster does not know';
+export const TOKEN_ENDED = 'an expired token, or one that the cluster does not know';
 
 /** What a cluster makes of a token. `unknown`: it serves no look-ups now, as a DR secondary. */
 export type Standing = 'alive' | 'ended' | 'unknown';
@@ -127,7 +127,7 @@ export class Logins {
     // In an outage the other clusters of the set may take long to be no answer.
     cared.catch((error: unknown) => {
       const code = isRunbookError(error) ? error.code : 'INTERNAL';
-      this.#log.warn({ cluster: held.from, code }, 'A token could be neither renewed nor replaced by another login');
+      this.#log.warn({ cluster: held.from, code }, 'The token could be neither renewed nor replaced by a new login');
     });
     return held.token;
   }
@@ -213,7 +213,10 @@ export class Logins {
       if (held === undefined || Date.now() >= held.until || !isRunbookError(error)) throw error;
       session.pausedUntil = Date.now() + PAUSE_MS;
       const facts = { cluster: held.from, code: error.code, until: new Date(held.until).toISOString() };
-      this.#log.warn(facts, 'A token could be neither renewed nor replaced by another login; it is used until it ends');
+      this.#log.warn(
+        facts,
+        'The token could be neither renewed nor replaced by a new login; it is used until it expires',
+      );
       return held;
     }
   }
@@ -245,12 +248,12 @@ export class Logins {
         {
           // An answer that was lost leaves at most a token that nobody has, and that ends by itself.
           ...{ cluster: entry.name, retryable: error.retryable, httpStatus: error.httpStatus },
-          next: `Correct the role of ${login.method} on ${entry.name}, or what the worker logs in with; then retry.`,
+          next: `Correct the ${login.method} role on ${entry.name}, or the login credential of the worker; then retry.`,
         },
       );
       if (error.httpStatus !== 400 && error.httpStatus !== 403) throw failure;
       const until = Date.now() + (login.method === 'approle' ? LOCKED_MS : REFUSED_MS);
-      const again = `The same is not sent again before ${new Date(until).toISOString()}: where the role was corrected, retry after that, or restart the workers.`;
+      const again = `The worker does not send the same login again before ${new Date(until).toISOString()}. If you corrected the role, retry after that time, or restart the workers.`;
       const told = failure.with({ next: `${failure.next ?? ''} ${again}` });
       refused.set(entry.name, { error: told, digest, until });
       throw told;
@@ -290,8 +293,8 @@ export class Logins {
     if (serving !== undefined) return serving;
     throw new RunbookError('CREDENTIAL_UNAVAILABLE', `No cluster of DR set ${own?.drSet ?? ''} serves logins now.`, {
       observed: seen.map(({ entry, mode }) => `${entry.name} ${mode}`).join(', '),
-      needed: 'a primary that answers: a DR secondary serves no logins',
-      next: 'Retry when one serves; after a promotion the worker logs in at the new primary.',
+      needed: 'a primary that answers: a DR secondary does not serve logins',
+      next: 'Retry once a primary serves. After a promotion the worker logs in to the new primary.',
     });
   }
 
@@ -309,7 +312,7 @@ export class Logins {
         code: isRunbookError(error) ? error.code : 'INTERNAL',
         until: Number.isFinite(held.until) ? new Date(held.until).toISOString() : 'no end',
       };
-      this.#log.warn(facts, "A login's token could not be revoked; it lives until its own end");
+      this.#log.warn(facts, 'A login token could not be revoked; it stays valid until it expires');
     }
   }
 

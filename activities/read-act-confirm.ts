@@ -154,7 +154,7 @@ async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadlin
         observed: last,
         needed: polling.needed,
         cluster: polling.cluster,
-        next: 'Look at the cluster, then retry: the state is read again first.',
+        next: 'Check the cluster, then retry: the state is read again first.',
       });
     }
     await delay(polling.pollMs ?? execution.timing.pollMs, undefined, { signal: execution.signal });
@@ -227,7 +227,7 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
       const again = change.notYet?.(error) ?? (error.retryable && refusals < MAX_CALLS * 4);
       if (!again || deadline.isOver) throw lastError(error, { outcomeKnown: !doubt.mayHaveSent });
       refusals += 1;
-      execution.progress(`${error.code}; tried again until the budget ends`);
+      execution.progress(`${error.code}; retrying until the budget ends`);
       const pause = error.retryAfterMs ?? execution.timing.pollMs * 2;
       // The last calls of a budget that is over by the clock do not wait for long.
       await delay(Math.min(pause, Math.max(change.pollMs ?? execution.timing.pollMs, deadline.leftMs)), undefined, {
@@ -241,17 +241,13 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
     state = await confirm(execution, change, deadline, error !== undefined);
     if (change.until(state)) return { outcome: 'done', state, calls: calls + refusals, calledAt };
     if (calls === MAX_CALLS) {
-      throw new RunbookError(
-        'OUTCOME_UNKNOWN',
-        `The answer was lost ${MAX_CALLS} times and the effect was never seen.`,
-        {
-          retryable: false,
-          cluster: change.cluster,
-          observed: change.describe(state),
-          needed: change.needed,
-          next: 'Look at the cluster and its logs, then retry: the state is read again first.',
-        },
-      );
+      throw new RunbookError('OUTCOME_UNKNOWN', `The answer was lost ${MAX_CALLS} times, and no effect was seen.`, {
+        retryable: false,
+        cluster: change.cluster,
+        observed: change.describe(state),
+        needed: change.needed,
+        next: 'Check the cluster and its logs, then retry: the state is read again first.',
+      });
     }
     calls += 1;
   }

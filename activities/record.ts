@@ -285,7 +285,7 @@ export class Records {
   async #start(deployment: string, state: RecordState): Promise<void> {
     const { temporal, taskQueue } = this.#options;
     const workflowId = recordWorkflowId(deployment);
-    const staticSummary = `What outlives the runs of ${deployment}`;
+    const staticSummary = `State of ${deployment} that outlives its runs`;
     await temporal.workflow
       .start(RECORD_WORKFLOW, { workflowId, taskQueue, args: [state], memo: { deployment }, staticSummary })
       .catch((error: unknown) => {
@@ -314,23 +314,23 @@ function digestOf(entries: RecordState['entries']): string {
 }
 
 const LOOK =
-  'Look for operation tokens that earlier runs left (their reports, the audit log), and find out who writes to this namespace.';
+  'Check the reports of earlier runs and the audit log for operation tokens that were left behind, and find out who writes to this namespace.';
 
 function wasEnded(deployment: string, runId: string): Finding {
   return {
     severity: 'critical',
     code: 'record-ended',
-    text: `The record of ${deployment} was ended by hand (run ${runId}); it goes on from its last state.`,
-    next: 'Find out who ended it. It is no run of a runbook: nobody needs to end it.',
+    text: `The record of ${deployment} was ended manually (run ${runId}). It continues from its last state.`,
+    next: 'Find out who ended it. It is not a runbook run: nobody needs to end it.',
   };
 }
 
 function wentBack(deployment: string, now: RecordHead | undefined, seen: RecordHead): Finding {
-  const is = now ? `number ${now.counter}, begun ${new Date(now.since).toISOString()}` : 'not there';
+  const is = now ? `at revision ${now.counter}, started ${new Date(now.since).toISOString()}` : 'missing';
   return {
     severity: 'critical',
     code: 'record-went-back',
-    text: `The record of ${deployment} is ${is}; number ${seen.counter}, begun ${new Date(seen.since).toISOString()}, was seen before. What it says of open tokens is not all.`,
+    text: `The record of ${deployment} is ${is}; revision ${seen.counter}, started ${new Date(seen.since).toISOString()}, was seen before. Its list of open tokens is incomplete.`,
     next: LOOK,
   };
 }
@@ -339,8 +339,8 @@ function notOurs(deployment: string, forged: number): Finding {
   return {
     severity: 'critical',
     code: 'record-not-ours',
-    text: `The record of ${deployment} was changed by somebody who is none of these workers: ${forged} entries count for nothing, and others may be missing.`,
-    next: `${LOOK} Where a seal key was taken away, put its entry back behind the others.`,
+    text: `The record of ${deployment} was changed by somebody other than these workers. ${forged} entries are ignored, and others may be missing.`,
+    next: `${LOOK} If a seal key was removed, add its entry back after the others.`,
   };
 }
 
@@ -351,7 +351,7 @@ function anothers(deployment: string, type: string, taskQueue: string): RunbookE
     {
       observed: `a workflow ${escapeUntrusted(type)} on task queue ${escapeUntrusted(taskQueue)}`,
       needed: `the record of ${deployment}, served by these workers`,
-      next: 'Find out who started it, and terminate it. Workers of one namespace that serve one deployment use one task queue.',
+      next: 'Find out who started it, and terminate it. All workers of a namespace that serve the same deployment use the same task queue.',
     },
   );
 }
@@ -360,7 +360,7 @@ function unreachable(deployment: string, what: 'read' | 'written', error: unknow
   return new RunbookError('RECORD_UNAVAILABLE', `The record of ${deployment} cannot be ${what}.`, {
     outcomeKnown: what === 'read',
     observed: error instanceof Error ? error.name : 'no error',
-    needed: 'Temporal, and a worker that answers for the record',
-    next: 'See that workers run, then retry.',
+    needed: 'a Temporal server that answers, and a worker that serves the record',
+    next: 'Check that workers are running, then retry.',
   });
 }

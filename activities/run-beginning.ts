@@ -47,7 +47,7 @@ export async function readRunbookInput({
     return { input, ...(await recordStanding(input.deployment, lockWorkflowId(runbook, input))) };
   }
   const problems = inputMistakes(parsed.error);
-  throw wrongInput(runbook, `The input of ${runbook} is wrong: ${problems.join('; ')}.`, problems.join('; '));
+  throw wrongInput(runbook, `The input of ${runbook} is invalid: ${problems.join('; ')}.`, problems.join('; '));
 }
 
 function wrongInput(runbook: RunbookName, message: string, needed: string): RunbookError {
@@ -66,7 +66,7 @@ async function recordStanding(deployment: string, lockId: string | undefined): P
     return { ...(head && { record: head }), findings: alarms };
   } catch (error) {
     if (!isRunbookError(error)) throw error;
-    const text = `What the record of ${deployment} holds is not known: ${error.message}`;
+    const text = `The contents of the record of ${deployment} are not known: ${error.message}`;
     return {
       findings: [{ severity: 'critical', code: 'record-not-read', text, ...(error.next && { next: error.next }) }],
     };

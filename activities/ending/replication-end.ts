@@ -82,7 +82,7 @@ export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeR
     look: async (seen, on) => {
       if (isAlive(seen, limits.heartbeatAgeMs))
         throw refused(cluster, `${cluster} is connected to its primary.`, seen, 'not connected', {
-          next: 'Revoke it on its primary first: what is connected is in use.',
+          next: 'Revoke it on its primary first: a connected secondary is in use.',
         });
       await verifyBeginning(input, { operation: `${kind}.secondary.forget-primary`, on });
       const { body, options } = await authorisedOn(access, input, on.clusterId, 'dr.update-primary');
@@ -126,7 +126,7 @@ export function disableSecondary(input: EndInput & SecondaryToken): Promise<Chan
       else if (isAlive(seen, limits.heartbeatAgeMs))
         // Right after a revocation it may show its connection for a moment.
         throw refused(cluster, `${cluster} is connected to its primary.`, seen, 'not connected', {
-          next: 'Somebody attached it again, or its revocation is not seen yet. Find out, then retry; abort where it is in use.',
+          next: 'Either somebody attached it again, or its revocation is not visible yet. Find out which, then retry; abort if it is in use.',
           retryable: true,
         });
       const { body, options } = await authorisedOn(access, input, on.clusterId, 'dr.disable');
@@ -180,13 +180,18 @@ async function identityOfId(access: ClusterAccess, { kind, id }: Revocation, sig
   const clusterId = await readClusterId(access, signal);
   const state = await readKind(access, kind, signal);
   if (id !== clusterId && id !== state.secondaryId)
-    throw refused(cluster, `${cluster} has not the id ${id}.`, state, `id ${id}`);
+    throw refused(cluster, `${cluster} does not have the id ${id}.`, state, `id ${id}`);
   return { cluster, clusterId };
 }
 
 function refuseDrSecondary(cluster: string, dr: ReplicationObservation): void {
   if (dr.mode !== 'secondary') return;
-  throw refused(cluster, `${cluster} is a DR secondary: its performance role is its primary's.`, dr, 'no DR secondary');
+  throw refused(
+    cluster,
+    `${cluster} is a DR secondary: its performance role is that of its primary.`,
+    dr,
+    'not a DR secondary',
+  );
 }
 
 function refused(
@@ -246,7 +251,7 @@ export async function awaitReplicationDisabled(input: OnCluster & OfKind): Promi
     until: (told) => told.every(({ mode }) => mode === 'disabled'),
     budgetMs: limits.demoteMs,
     describe,
-    needed: `every node of ${cluster} says that ${kindName(kind)} replication is disabled`,
+    needed: `every node of ${cluster} reports that ${kindName(kind)} replication is disabled`,
     cluster,
   });
   return { observed: describe(seen) };

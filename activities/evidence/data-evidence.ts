@@ -51,7 +51,7 @@ async function recordByMarker(
     return records.read(deployment, [parsed(before?.['record'])]);
   };
   const untold = orElse(signal, ({ code }) => {
-    log.warn({ deployment, code }, 'the record is not compared with what the marker tells of it');
+    log.warn({ deployment, code }, 'the record was not compared with the marker');
     return { head: undefined, alarms: [] };
   });
   return compared().catch(untold);
@@ -89,10 +89,10 @@ export async function writeMarker(
   );
   const { mode, lastWal: wal, ...rest } = await readStatus(access, kind, signal);
   if (mode !== 'primary' || wal === undefined)
-    throw new RunbookError('PRECONDITION_FAILED', `${cluster} does not tell its last ${kindName(kind)} WAL index.`, {
+    throw new RunbookError('PRECONDITION_FAILED', `${cluster} does not report its last ${kindName(kind)} WAL index.`, {
       ...{ cluster, observed: describeReplication({ mode, ...rest }) },
-      needed: `a primary that tells last_${kind}_wal`,
-      next: `Look at the status of ${cluster}.`,
+      needed: `a primary that reports last_${kind}_wal`,
+      next: `Check the status of ${cluster}.`,
     });
   const reached = secondary === undefined ? {} : await awaitReached(input, secondary, wal);
   return { place, value, wal, ...reached, ...(alarms.length > 0 && { findings: alarms }) };
@@ -131,7 +131,7 @@ export function equalRoots(
   newPrimaryRoot: string | undefined,
 ): LossEvidence | undefined {
   if (oldPrimaryRoot === undefined || oldPrimaryRoot !== newPrimaryRoot) return undefined;
-  const why = `the Merkle roots of ${oldPrimary} and ${newPrimary} are equal after the demotion`;
+  const why = `the Merkle roots of ${oldPrimary} and ${newPrimary} were equal after the demotion`;
   return { loss: 'none', oldPrimaryRoot, newPrimaryRoot, why };
 }
 
@@ -163,21 +163,22 @@ export async function compareAfterDemotion(
     reached = after?.lastRemoteWal ?? reached;
     const evidence = equalRoots(oldPrimary, before?.merkleRoot, newPrimary, after?.merkleRoot);
     if (evidence) return evidence;
-    if (before || after) observed = `roots ${before?.merkleRoot ?? 'not told'} and ${after?.merkleRoot ?? 'not told'}`;
+    if (before || after)
+      observed = `roots ${before?.merkleRoot ?? 'not reported'} and ${after?.merkleRoot ?? 'not reported'}`;
     // A secondary that still applies what it received comes to the same root a moment later.
     await delay(LOOK_PAUSE_MS, undefined, { signal }).catch(() => undefined);
   }
   execution.throwIfCancelled();
   const behind = walBefore === undefined || reached === undefined ? undefined : BigInt(walBefore) - BigInt(reached);
   const entries = behind === undefined ? undefined : String(behind > 0n ? behind : 0n);
-  const byHowMuch =
+  const missing =
     entries === undefined
-      ? 'how far is not known'
-      : `at most ${entries} WAL entries up to the last read before the demotion, and what was written between that read and the demotion`;
+      ? `how far ${newPrimary} is behind is not known`
+      : `${newPrimary} is behind by at most ${entries} WAL entries up to the last read before the demotion, plus the writes between that read and the demotion`;
   return {
     loss: 'bounded',
     ...(entries !== undefined && { boundWalEntries: entries }),
-    why: `equal Merkle roots were not seen within ${merkleEvidenceMs / 1_000} s (${observed}); ${newPrimary} is behind by ${byHowMuch}`,
+    why: `equal Merkle roots were not seen within ${merkleEvidenceMs / 1_000} s (${observed}); ${missing}`,
   };
 }
 
@@ -221,12 +222,16 @@ export async function demandNoLoss(
     ({ action, step }) => action === 'promote-secondary' || (action === 'skip' && step === COMPARE_STEP),
   );
   if (goesOn) return;
-  throw new RunbookError('PRECONDITION_FAILED', `The plan accepts no loss, and none is not proven for ${to}.`, {
-    cluster: to,
-    observed: `Merkle roots (${kindName(kind)}) ${former ?? 'not told'} and ${next ?? 'not told'}`,
-    needed: `clients that were held at the demotion, or equal Merkle roots of ${from} and ${to} after it`,
-    next: `Promote ${from} back, which holds every write; or let a person who signs decide to promote ${to} all the same.`,
-  });
+  throw new RunbookError(
+    'PRECONDITION_FAILED',
+    `The plan accepts no data loss, and it is not proven that ${to} has every write.`,
+    {
+      cluster: to,
+      observed: `Merkle roots (${kindName(kind)}) ${former ?? 'not reported'} and ${next ?? 'not reported'}`,
+      needed: `clients that were quiesced at the demotion, or equal Merkle roots of ${from} and ${to} after it`,
+      next: `Promote ${from} back: it has every write. Or let a person who signs decide to promote ${to} anyway.`,
+    },
+  );
 }
 
 const of = (activity: RecordedActivity, type: string, members: Readonly<Record<string, string>>) =>

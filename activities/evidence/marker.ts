@@ -38,19 +38,19 @@ export async function lookUpMarker(
   const refused = (observed: string): RunbookError =>
     new RunbookError(
       'PRECONDITION_FAILED',
-      `${path} on ${entry.name} is in no key-value engine that workers can use.`,
+      `${path} on ${entry.name} is not in a key-value engine that the workers can use.`,
       {
         cluster: entry.name,
         observed,
         needed: `a replicated key-value engine, version 1 or 2, with rights on ${path} for the credential of ${entry.name}`,
-        next: `Enable one there: "vault secrets enable -path=${first} -version=2 kv"; or give the credential's policy the rights (version 2): path "${first}/data/${path.slice(first.length + 1)}*" { capabilities = ["create", "read", "update"] }`,
+        next: `Enable one there: "vault secrets enable -path=${first} -version=2 kv"; or add these rights to the policy of the credential (version 2): path "${first}/data/${path.slice(first.length + 1)}*" { capabilities = ["create", "read", "update"] }`,
       },
     );
   const found = await client.sys
     .mountOf(path, { token: await access.credential(), signal })
     .catch((error: unknown): never => {
       if (!isRunbookError(error, 'PERMISSION_DENIED') || error.observed === TOKEN_ENDED) throw error;
-      throw refused('403: no such mount, or no right below it');
+      throw refused('403: no such mount, or no rights below it');
     });
   if (found.type !== 'kv' || !path.startsWith(found.path))
     throw refused(`an engine of type ${found.type} at ${found.path}`);
@@ -104,8 +104,8 @@ export async function checkMarker(
 function mendMarker(cluster: string, path: string | undefined, { code, next, httpStatus }: RunbookError): string {
   if (BROKEN.has(code)) return stopBroken(cluster, httpStatus);
   return path !== undefined && code === 'PERMISSION_DENIED'
-    ? `Give the policy of the credential of ${cluster}: path "${path}" { capabilities = ["create", "read", "update"] }`
-    : (next ?? `See that ${cluster} takes the workers' credential and answers for its key-value engine.`);
+    ? `Add to the policy of the credential of ${cluster}: path "${path}" { capabilities = ["create", "read", "update"] }`
+    : (next ?? `Check that ${cluster} accepts the workers' credential and that its key-value engine answers.`);
 }
 
 const MARKER_CHECK = 'marker written and read back';
@@ -122,5 +122,5 @@ async function writeAndRead({ client, ...access }: ClusterAccess, place: KeyPlac
       await delay(READ_PAUSE_MS, undefined, { signal });
     }
   }
-  return { good: false, observed: `${where}: another value than the one written` };
+  return { good: false, observed: `${where}: a different value than the one written` };
 }

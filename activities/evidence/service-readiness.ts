@@ -53,7 +53,7 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
         const place = await placeOf(input, access);
         const data = await named(access, options, client.keyValue.read(place, options));
         contradicted = data?.['value'] !== marker.value;
-        if (contradicted) return { missing: data === undefined ? 'no marker' : 'another marker' };
+        if (contradicted) return { missing: data === undefined ? 'no marker' : 'a different marker' };
       }
       refusedSince = undefined;
       return {};
@@ -92,11 +92,11 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
   }).catch((error: unknown): never => {
     if (!contradicted || !isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
     const { observed, needed } = error;
-    throw new RunbookError('STATE_DIVERGED', `${cluster} does not hold the last write before the demotion.`, {
+    throw new RunbookError('STATE_DIVERGED', `${cluster} does not have the last write before the demotion.`, {
       cluster,
       observed,
       needed,
-      next: `Read what ${cluster} holds before clients write there. "skip" leads them there all the same.`,
+      next: `Check the data on ${cluster} before clients write there. "skip" directs clients there anyway.`,
     });
   });
   if (typeof ready === 'string') throw new TypeError('ready without evidence');
@@ -109,8 +109,8 @@ function notRead(cluster: string, code: string): Finding {
   return {
     severity: 'warning',
     code: 'marker-not-read',
-    text: `${cluster} is primary and running, but refused the workers' credential (${code}): what it holds was not read. Clients are let through all the same.`,
-    next: `Renew the credential of ${cluster} at its source, and read a key that was written last.`,
+    text: `${cluster} is primary and running, but refused the workers' credential (${code}): its data was not read. Clients are released anyway.`,
+    next: `Renew the credential of ${cluster} at its source, and read a key that was written recently.`,
   };
 }
 
@@ -134,15 +134,15 @@ export async function proveWrite(
         });
       },
       budgetMs: limits.serviceReadyMs,
-      needed: `${cluster} takes an authenticated write`,
+      needed: `${cluster} accepts an authenticated write`,
       cluster,
     });
   } catch (error) {
     if (!isRunbookError(error)) throw error;
-    const text = `${cluster} took no write of the workers: ${error.code}${error.observed === undefined ? '' : `, ${error.observed}`}.`;
+    const text = `${cluster} accepted no write from the workers: ${error.code}${error.observed === undefined ? '' : `, ${error.observed}`}.`;
     const broken = isRunbookError(last) && BROKEN.has(last.code) ? stopBroken(cluster, last.httpStatus) : undefined;
     const mend = broken ?? error.next;
-    const next = `See at once whether clients can write to ${cluster}. ${mend ?? ''}`.trim();
+    const next = `Check immediately whether clients can write to ${cluster}. ${mend ?? ''}`.trim();
     throw error.with({
       retryable: false,
       next: mend,

@@ -107,8 +107,8 @@ export function unattestedSamples({ unattested }: KnownSamples): Finding[] {
   const found: Finding = {
     severity: 'warning',
     code: 'samples-not-attested',
-    text: `${unattested} results of walSampler were not made by these workers, or were changed since: what they say counts as unknown.`,
-    next: 'Find out who writes to this namespace; where a seal key was taken away, put its entry back behind the others.',
+    text: `${unattested} walSampler results were not written by these workers, or were changed since. Their contents count as unknown.`,
+    next: 'Find out who writes to this namespace. If a seal key was removed, add its entry back after the others.',
   };
   return unattested === 0 ? [] : [found];
 }
@@ -227,7 +227,7 @@ export function lossBound(
     return wal === undefined ? [] : [{ at: sample.at, entries: BigInt(wal) }];
   });
   const told = written.at(-1);
-  const unseen = `no WAL sample shows ${primary} as primary and ${secondary} as its secondary since their last change of roles`;
+  const unseen = `no WAL sample shows ${primary} as primary and ${secondary} as its secondary since their last role change`;
   if (!told) return { bound: undefined, why: unseen };
   const age = `${Math.max(0, Math.round((now.at - told.at) / 1_000))} s old`;
   const receivedThen = counting
@@ -236,7 +236,7 @@ export function lossBound(
   const received = now.received === undefined ? receivedThen : BigInt(now.received);
   const wrote = `${primary} had written up to WAL ${told.entries} at its last sample (${age})`;
   const after = `what ${primary} wrote after that sample is not known`;
-  const untold = `${wrote}; what ${secondary} received is not told; ${after}`;
+  const untold = `${wrote}; what ${secondary} received is not reported; ${after}`;
   if (received === 0n) return { bound: undefined, why: untold };
   const missing = told.entries - received;
   const bound = String(missing > 0n ? missing : 0n);

@@ -55,7 +55,7 @@ export async function writePathsFilter(input: FilterChange & { readonly filter: 
     },
   }).catch((error: unknown) => {
     if (!isRunbookError(error, 'BAD_REQUEST')) throw error;
-    const next = `Each path must be a mount or a namespace of ${cluster}: make what is missing and retry; or abort, and start again with other paths.`;
+    const next = `Each path must be a mount or a namespace of ${cluster}. Create what is missing and retry; or abort, and start again with other paths.`;
     throw error.with({ next });
   });
   return resultOf(changed, changed.calls > 0 ? `${wanted}; before: ${describeFilter(before)}` : wanted);

@@ -93,7 +93,7 @@ export async function notMounted(
     const seen = await isMount(path).catch(orElse(signal, ({ code }) => code !== 'PERMISSION_DENIED'));
     return seen
       ? []
-      : `Nothing is seen to be mounted at ${path}: unless it is a namespace, or a mount below which the workers may do nothing, it is mistyped, and has no effect in a filter.`;
+      : `No mount was found at ${path}. Unless it is a namespace, or a mount below which the workers have no rights, it is mistyped and has no effect in a filter.`;
   });
   return (await Promise.all(warned)).flat();
 }
@@ -150,9 +150,9 @@ export async function findFilter(
     const own = filter === undefined ? await dynamicFilterOf(target, signal) : undefined;
     const away = [...(own?.mounts ?? []), ...(own?.namespaces ?? [])].join(', ');
     if (away !== '' && wanted !== 'none')
-      return refused(id, `no paths filter is known, yet ${cluster} says that ${away} is kept away from it`, writeIt);
+      return refused(id, `no paths filter is known, but ${cluster} reports that ${away} is withheld from it`, writeIt);
     if (source === undefined && wanted === undefined)
-      return refused(id, 'no primary answers that keeps its filter, and the inventory names none', writeIt);
+      return refused(id, 'no primary that keeps its filter answers, and the inventory names none', writeIt);
     const differs = kept !== undefined && wanted !== undefined && describeFilter(kept) !== describeFilter(wanted);
     const from = kept ? 'kept by the primary' : filter ? 'wanted by the inventory' : 'none anywhere';
     return {
@@ -160,7 +160,7 @@ export async function findFilter(
       judged: check('paths filter known', cluster, !differs, {
         observed: `${describeFilter(filter)} (${from})`,
         needed: differs ? `${describeFilter(wanted)}, as the inventory wants` : NEEDED,
-        next: 'What the primary keeps is kept. Run filterReconciliation for what the inventory wants.',
+        next: 'The filter on the primary is kept. Run filterReconciliation to apply the filter of the inventory.',
         otherwise: 'warn',
       }),
       warnings: source && filter && !kept ? await notMounted(source, [filter], signal) : [],
@@ -190,7 +190,7 @@ export async function requireFilter(
     cluster,
     observed: `${describeFilter(found)} under ${id}`,
     needed: `${describeFilter(filter)} under ${id}`,
-    next: `Find out who changed it, make it right on ${cluster}, then retry.`,
+    next: `Find out who changed it, correct it on ${cluster}, then retry.`,
   });
 }
 

@@ -110,10 +110,10 @@ export async function runCommand(entry: CommandHook, facts: HookFacts, signal: A
   child.stdout.destroy();
   child.stderr.destroy();
   if (first === 'cancelled')
-    throw new RunbookError('REQUEST_CANCELLED', `The ${facts.hook} hook was cancelled and ended.`);
+    throw new RunbookError('REQUEST_CANCELLED', `The ${facts.hook} hook was cancelled and terminated.`);
   const begun = child.pid !== undefined;
   const exit = begun ? `exit ${first}` : `not started (${first})`;
-  const how = first === 'timed-out' ? `still running after ${entry.timeoutMs / 1000} s, ended` : exit;
+  const how = first === 'timed-out' ? `still running after ${entry.timeoutMs / 1000} s, terminated` : exit;
   return { ok: first === 0, how, begun, output: output.text() };
 }
 
@@ -227,6 +227,6 @@ function headerValue(secret: Secret, source: CredentialSource): string {
   if (/^[\x20-\x7e]+$/.test(value)) return value;
   throw new RunbookError(
     'CREDENTIAL_UNAVAILABLE',
-    `The ${describeSource(source)} does not hold one line for a header.`,
+    `The ${describeSource(source)} does not hold a single line that can be an HTTP header.`,
   );
 }

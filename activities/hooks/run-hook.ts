@@ -81,7 +81,7 @@ export async function callHook(request: HookRequest): Promise<ChangeResult> {
   if (!entry) return resultOf({ outcome: 'already', calls: 0 }, `no ${hook} hook in the inventory`);
   const facts = factsOf(clusters, request, execution);
   const again = execution.doubt.mayHaveSent;
-  if (again && !entry.idempotent) throw unseen(hook, 'an earlier try of it began, and its end was not seen');
+  if (again && !entry.idempotent) throw unseen(hook, 'an earlier attempt started it, and its end was not seen');
   if (hook === 'traffic' || hook === 'release') await demandPrimary(clusters, facts, execution);
   execution.throwIfCancelled();
   const calledAt = Date.now();
@@ -104,13 +104,13 @@ function factsOf(clusters: Clusters, { hook, deployment, ...given }: HookRequest
   const [from, to] = [given.from, given.to].map((name) => clusters.of(deployment, name).entry.name);
   const lock = deploymentWorkflowId(deployment);
   if (run.wid !== lock)
-    throw new RunbookError('PRECONDITION_FAILED', `The ${hook} hook is run for the run that holds the lock alone.`, {
-      observed: 'a run of another Workflow ID',
+    throw new RunbookError('PRECONDITION_FAILED', `The ${hook} hook runs only for the run that holds the lock.`, {
+      observed: 'a run with another Workflow ID',
       needed: lock,
       next: 'Start the runbook that this hook belongs to.',
     });
   if (from === undefined || to === undefined || step === undefined)
-    throw new RunbookError('INVALID_INPUT', 'The step of the hook has no number. Nothing was begun.');
+    throw new RunbookError('INVALID_INPUT', 'The step of the hook has no number. Nothing was started.');
   const key = `${run.rid}/${step.number}/${step.attempt}/${hook}`;
   return { hook, deployment, from, to, workflowId: lock, runId: run.rid, step: STEPS[hook](from), key };
 }
@@ -141,8 +141,12 @@ async function demandPrimary(
   const read = () => readStatus(access, kind, execution.signal);
   const asked = { read, cluster: to, budgetMs: ROLE_BUDGET_MS, needed: `the role of ${to}` };
   const seen = await beforeSending(() => awaitAnswer(execution, asked));
-  const next = 'Find out which cluster serves. Retry once it says so; or lead the clients by hand, and skip.';
-  demand([hasRole({ cluster: to, [kind]: seen }, kind, 'primary', next)], `The ${hook} hook leads nobody to ${to}`);
+  const next =
+    'Find out which cluster serves. Retry once it reports that it is primary; or direct clients manually, and skip.';
+  demand(
+    [hasRole({ cluster: to, [kind]: seen }, kind, 'primary', next)],
+    `The ${hook} hook directs no clients to ${to}`,
+  );
 }
 
 function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean): RunbookError {
@@ -152,19 +156,19 @@ function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean
   // One more try for what may be done twice, so that a moment's failure asks nobody; then a person decides.
   const retryable = entry.idempotent && !again;
   if (begun && !answered && !entry.idempotent) return unseen(hook, how, seen);
-  return new RunbookError('HOOK_FAILED', `The ${hook} hook did not succeed: ${how}.`, {
+  return new RunbookError('HOOK_FAILED', `The ${hook} hook failed: ${how}.`, {
     retryable,
     outcomeKnown: !begun,
     observed: seen,
     needed: entry.kind === 'command' ? 'exit code 0' : 'a status from 200 to 299',
     next: begun
-      ? 'See what the hook did and why it failed; retry runs it again.'
-      : 'It was not begun. Correct the inventory or bring its receiver back; retry runs it.',
+      ? 'Check what the hook did and why it failed; retry runs it again.'
+      : 'It was not started. Correct the inventory or bring its receiver back; retry runs it.',
   });
 }
 
 function unseen(hook: HookName, why: string, observed = why): RunbookError {
-  return new RunbookError('OUTCOME_UNKNOWN', `Whether the ${hook} hook did its work is not known: ${why}.`, {
+  return new RunbookError('OUTCOME_UNKNOWN', `It is not known whether the ${hook} hook did its work: ${why}.`, {
     retryable: false,
     outcomeKnown: false,
     observed,

@@ -81,9 +81,9 @@ async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
   refuseReplicating(target, await readBothKinds(target, signal));
   const seals = await readSealsOf(target, signal);
   if (!seals.nodes.every(({ sealed }) => sealed === false))
-    throw refused(target, seals.observed, 'every node answers and is unsealed, so that sealed ones show the join');
+    throw refused(target, seals.observed, 'every node answers and is unsealed: sealed nodes are the sign of the join');
   if ((await readClusterId(target, signal)) !== clusterId)
-    throw refused(target, 'another cluster ID than a moment ago', `cluster ID ${clusterId}`);
+    throw refused(target, 'a different cluster ID than a moment ago', `cluster ID ${clusterId}`);
   await readPrimary(source, input.kind);
   if (input.kind === 'dr') return;
   const { filter = 'none' } = input.expected ?? {};
@@ -122,15 +122,15 @@ function hasJoined(
 
 /** @throws RunbookError PRECONDITION_FAILED where the cluster has a role of any kind */
 function refuseReplicating({ entry: { name: cluster } }: ClusterAccess, roles: BothKinds | undefined): void {
-  demand([noReplication({ cluster, ...roles, error: 'no active node' })], `${cluster} is not wiped now`);
+  demand([noReplication({ cluster, ...roles, error: 'no active node' })], `${cluster} must not be wiped`);
 }
 
 function refused({ entry }: ClusterAccess, observed: string, needed: string): RunbookError {
-  return new RunbookError('PRECONDITION_FAILED', `${entry.name} is not as it must be right before the wipe.`, {
+  return new RunbookError('PRECONDITION_FAILED', `${entry.name} does not meet the conditions for the wipe.`, {
     cluster: entry.name,
     observed,
     needed,
-    next: `Look at ${entry.name}, then retry or abort: since that look nothing was sent to it.`,
+    next: `Check ${entry.name}, then retry or abort: nothing was sent to it after this check.`,
   });
 }
 
@@ -164,11 +164,11 @@ export async function enablePrimary(
     cluster: name,
     allow: (seen) => {
       if (seen[kind].mode === 'disabled' && seen.dr.mode !== 'secondary') return;
-      throw new RunbookError('PRECONDITION_FAILED', `${name} cannot be made ${kindName(kind)} primary.`, {
+      throw new RunbookError('PRECONDITION_FAILED', `${name} cannot become ${kindName(kind)} primary.`, {
         cluster: name,
         observed: rolesText(seen),
-        needed: `${kindName(kind)} replication disabled, and no DR secondary`,
-        next: `Look at the status of ${name}.`,
+        needed: `${kindName(kind)} replication disabled, and not a DR secondary`,
+        next: `Check the status of ${name}.`,
         // It is primary and not yet running: enabling it again would be refused.
         retryable: seen[kind].mode === 'primary',
       });
@@ -185,7 +185,7 @@ export async function enablePrimary(
     },
   });
   const role = `${kindName(kind)} ${describeReplication(changed.state[kind])}`;
-  return resultOf(changed, `${name}: ${role}; secondaries are given ${advertised(entry)}`);
+  return resultOf(changed, `${name}: ${role}; secondaries receive ${advertised(entry)}`);
 }
 
 /** The cluster address that a primary gives to its secondaries, in words. */
@@ -206,8 +206,8 @@ async function refusePrimary(access: ClusterAccess, kind: ReplicationKind, signa
   const isNone = !silent && (seen[kind].mode !== 'primary' || seen.dr.mode === 'secondary');
   const judged = check(`no other ${kindName(kind)} primary in the set`, name, isNone, {
     observed: silent ? `${seen.code}: ${seen.message}` : rolesText(seen),
-    needed: `${name} says that it is no ${kindName(kind)} primary`,
-    next: silent ? `Let ${name} be read again, then retry.` : 'Find out which one clients write to.',
+    needed: `${name} reports that it is not ${kindName(kind)} primary`,
+    next: silent ? `Make ${name} readable again, then retry.` : 'Find out which cluster clients write to.',
   });
-  demand([judged], 'A set has one primary, and none was enabled', silent);
+  demand([judged], 'No primary was enabled, because a set has only one', silent);
 }

@@ -46,7 +46,7 @@ export function demandRole(
   needed: 'primary' | 'secondary',
   state: ReplicationObservation,
 ): void {
-  demand([hasRole({ cluster, [kind]: state }, kind, needed)], 'It goes no further', state.mode === 'unknown');
+  demand([hasRole({ cluster, [kind]: state }, kind, needed)], 'Refused', state.mode === 'unknown');
 }
 
 const NODE_TIMEOUT_MS = 3_000;
@@ -127,7 +127,7 @@ export async function awaitDrStreaming(input: BetweenClusters) {
     cluster: secondary,
   });
   const age = heartbeatAge(dr);
-  const heartbeat = age === undefined ? 'age not told' : `${Math.round(age / 1000)} s old`;
+  const heartbeat = age === undefined ? 'age not reported' : `${Math.round(age / 1000)} s old`;
   return { at: Date.now(), observed: `${describeReplication(dr)}, heartbeat ${heartbeat}` };
 }
 
@@ -173,7 +173,7 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind) {
     },
     until: ([above, below]: typeof last) => above !== undefined && above === below,
     budgetMs: Math.min(ROOTS_BUDGET_MS, limits.streamingMs),
-    describe: ([above, below]: typeof last) => `roots ${above ?? 'not told'} and ${below ?? 'not told'}`,
+    describe: ([above, below]: typeof last) => `roots ${above ?? 'not reported'} and ${below ?? 'not reported'}`,
     needed: `equal Merkle roots of ${primary} and ${secondary}`,
   };
   const seen = await seenInTime(execution, polling);
@@ -182,7 +182,7 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind) {
   const bothTold = last.length === 2 && !last.includes(undefined);
   return {
     verdict: bothTold ? ('not-seen-equal' as const) : ('not-readable' as const),
-    observed: `${seen.late}; while ${primary} takes writes this proves nothing`,
+    observed: `${seen.late}; this proves nothing while ${primary} accepts writes`,
   };
 }
 
@@ -225,15 +225,15 @@ export async function checkCredential(input: OnCluster): Promise<{ readonly obse
   const { signal, access } = onCluster(input);
   try {
     const { type } = await access.client.sys.lookupSelf({ token: await access.credential(), signal });
-    return { observed: `${cluster} takes the workers' credential (${type ?? 'type not told'})` };
+    return { observed: `${cluster} accepts the workers' credential (${type ?? 'type not reported'})` };
   } catch (error) {
     if (signal.aborted || !isRunbookError(error) || !NOT_VALID.has(error.code)) throw error;
-    throw new RunbookError('CREDENTIAL_UNAVAILABLE', `${cluster} does not take the workers' credential for it.`, {
+    throw new RunbookError('CREDENTIAL_UNAVAILABLE', `${cluster} does not accept the workers' credential for it.`, {
       cluster,
       retryable: false,
       observed: error.code,
-      needed: `a token of ${cluster}: the one from before its wipe is void`,
-      next: `Make a token on ${cluster} (rootTokenCeremony with the primary's key shares, or a replicated login method), put it where the inventory's credential of ${cluster} is read from, then decide retry; or skip.`,
+      needed: `a token of ${cluster}: the token from before the wipe is void`,
+      next: `Create a token on ${cluster} (rootTokenCeremony with the primary's key shares, or a replicated login method), store it where the inventory reads the credential of ${cluster}, then decide retry; or skip.`,
     });
   }
 }
@@ -267,17 +267,17 @@ function watchBootstrap(
     if (isDisabled(replication?.mode === 'disabled').looks >= STABLE_READS * 2)
       throw new RunbookError(
         'STATE_DIVERGED',
-        `${cluster} is no ${kindName(kind)} secondary: the join did not take effect.`,
+        `${cluster} is not a ${kindName(kind)} secondary: the join did not take effect.`,
         {
           ...{ cluster, observed, needed: 'secondary' },
-          next: `Look at the log of ${cluster}. If it was not wiped, abort and start again.`,
+          next: `Check the log of ${cluster}. If it was not wiped, abort and start again.`,
         },
       );
     if (isSealed(sealed.length > 0).forMs > unsealMs)
       throw tooLong(unsealMs, `Nodes of ${cluster} were sealed or silent`, {
         observed: `sealed or silent: ${sealed.join(', ')}`,
         needed: `every node of ${cluster} answers and is unsealed`,
-        next: 'Start those that do not answer. Unseal them with key shares of its primary, or restart those that unseal themselves, then retry.',
+        next: 'Start the nodes that do not answer. Unseal nodes with the key shares of the primary, restart nodes that unseal themselves, then retry.',
       });
     const inStep = streamsAndLives(replication, heartbeatAgeMs);
     const { looks } = isThere(inStep && sealed.length === 0);
@@ -285,10 +285,10 @@ function watchBootstrap(
     // A cluster that copies may be silent for hours; one that is told to be idle or cut off does not copy.
     const stuck = isStuck(phase === 'stream-wals' || phase === 'idle');
     if (stuck.looks > STABLE_READS && stuck.forMs > streamingMs)
-      throw tooLong(streamingMs, `${cluster} has no live connection to its primary`, {
+      throw tooLong(streamingMs, `${cluster} has had no live connection to its primary`, {
         observed,
-        needed: 'a first copy that goes on, or streaming with a fresh heartbeat',
-        next: `Find out why ${cluster} does not reach the cluster port of its primary, then retry.`,
+        needed: 'an initial copy in progress, or streaming with a fresh heartbeat',
+        next: `Find out why ${cluster} cannot reach the cluster port of its primary, then retry.`,
       });
     return false;
   };

@@ -112,11 +112,11 @@ export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, agai
     const ttl = `${Math.ceil(activationTokenMs / 1_000)}s`;
     const wanted = { id: joining.clusterId, ttl, secondaryPublicKey: key?.publicKey };
     const activation = await issueActivationToken(joining.source, joining.input.kind, wanted);
-    if (activation.revoked) revoked = `; the id ${joining.clusterId} was revoked before`;
+    if (activation.revoked) revoked = `; the id ${joining.clusterId} was revoked first`;
     const used = await useActivationToken(joining, use, { ...activation, keyNode: key?.node }, sent);
     if (typeof used !== 'string') return { ...used, observed: used.observed + revoked };
     if (tries === MAX_TRIES || performance.now() > endsAt) throw notTaken(joining, tries, used);
-    execution.progress(`${used}; public key, token and call are done again`);
+    execution.progress(`${used}; retrying with a new public key and a new token`);
   }
 }
 
@@ -200,7 +200,7 @@ async function issueActivationToken(
       // 412 and 500 for some seconds after a promotion are normal; a lost answer is read at the next turn.
       if (!isRunbookError(error) || (!error.retryable && error.outcomeKnown)) throw error;
       if (deadline.isOver) throw notIssued(source.entry.name, deadline, error);
-      execution.progress(`${error.code}; tried again until the budget ends`);
+      execution.progress(`${error.code}; retrying until the budget ends`);
       await delay(Math.min(error.retryAfterMs ?? 500, 5_000), undefined, { signal: execution.signal });
     }
   }
@@ -245,7 +245,7 @@ async function useActivationToken<S>(
       return `the active node of ${cluster} changed: ${KEY_GONE}`;
     // While it may be under way, another token would revoke the id that it uses: the secondary would follow nobody.
     if (isRunbookError(error) && NOT_TAKEN.has(error.code) && sent.calls > 0 && !execution.doubt.mayHaveSent)
-      return `${cluster} did not take the activation token (${error.code})`;
+      return `${cluster} did not accept the activation token (${error.code})`;
     throw isRunbookError(error) ? error.with({ findings: [...error.findings, notSeenUsed(joining)] }) : error;
   }
 }
@@ -263,7 +263,7 @@ function refuseConnected(id: string, cluster: string, { peers }: ReplicationObse
     cluster,
     observed: `${id} connected`,
     needed: 'an id that no connected secondary has: revoking it would cut that secondary off',
-    next: `Compare the status of ${cluster} with that of the secondary. If the secondary follows, retry; if another cluster has this id, revoke it by hand first.`,
+    next: `Compare the status of ${cluster} with that of the secondary. If the secondary follows, retry. If another cluster has this id, revoke it manually first.`,
   });
 }
 
@@ -275,17 +275,17 @@ function notIssued(cluster: string, deadline: Deadline, error: RunbookError): Ru
     httpStatus: error.httpStatus,
     observed: error.code,
     needed: 'an activation token',
-    next: `Look at ${cluster}, then retry: an id without a known token is revoked first.`,
+    next: `Check ${cluster}, then retry: an id whose token is lost is revoked first.`,
   });
 }
 
 function notTaken(joining: JoinTarget, tries: number, why: string): RunbookError {
   const { name } = joining.target.entry;
-  return new RunbookError('STATE_DIVERGED', `Activation tokens could not be used, ${tries} in a row: ${why}.`, {
+  return new RunbookError('STATE_DIVERGED', `${tries} activation tokens in a row could not be used: ${why}.`, {
     cluster: name,
     observed: why,
-    needed: 'an active node that stays active and takes the token',
-    next: `Find out why ${name} does not take it, then retry: the id of an unused token is revoked first.`,
+    needed: 'an active node that stays active and accepts the token',
+    next: `Find out why ${name} does not accept it, then retry: the id of an unused token is revoked first.`,
     findings: [notSeenUsed(joining)],
   });
 }
@@ -295,8 +295,8 @@ function notSeenUsed({ source, target, clusterId }: JoinTarget): Finding {
   return {
     severity: 'warning',
     code: 'activation-token-unused',
-    text: `A try to join ${name} failed after an activation token (id ${clusterId}) was issued on ${primary}, and it was not seen used. Nobody has it.`,
-    next: `Where a later try succeeded nothing is left to do: it revoked that token first. Where none did, revoke the id on ${primary} with revoke-secondary, unless ${name} follows ${primary}.`,
+    text: `An attempt to join ${name} failed after ${primary} issued an activation token (id ${clusterId}). The token was not seen to be used, and nobody has it.`,
+    next: `If a later attempt succeeded, nothing is left to do: it revoked that token first. If none did, revoke the id on ${primary} with revoke-secondary, unless ${name} follows ${primary}.`,
   };
 }
 
@@ -346,10 +346,10 @@ export async function issueOutsideToken(
       retryable: false,
       observed: `a wrapped token, which anybody could use; ${revoked}`,
       needed: 'a token that is encrypted to the public key of the other team',
-      next: `See that ${cluster} does not know ${id}. Ask the other team for another public key, and start again.`,
+      next: `Verify that ${cluster} does not know ${id}. Ask the other team for another public key, and start again.`,
     });
   }
-  const observed = `${kindName(kind)} activation token for ${id}, encrypted to its public key; void after ${ttl}`;
+  const observed = `${kindName(kind)} activation token for ${id}, encrypted to its public key; it expires after ${ttl}`;
   return { ...resultOf({ outcome: 'done', calls: 1, calledAt }, observed), encryptedToken: token.reveal() };
 }
 
@@ -364,9 +364,9 @@ export async function awaitOutsideSecondary(input: OutsideInput) {
     until: ({ peers }) => peers.some((peer) => peer.id === id && peer.connected),
     budgetMs: lifeMs + limits.streamingMs,
     describe: ({ peers }) =>
-      `connected: ${peers.flatMap((each) => (each.connected ? [each.id] : [])).join(', ') || 'nobody'}`,
+      `connected: ${peers.flatMap((each) => (each.connected ? [each.id] : [])).join(', ') || 'none'}`,
     needed: `${id} is connected to ${cluster}`,
     pollMs: execution.timing.pollMs * 3,
   });
-  return { observed: `${cluster} is connected to ${id} (${seen.peers.length} secondaries in all)` };
+  return { observed: `${cluster} is connected to ${id} (${seen.peers.length} secondaries in total)` };
 }

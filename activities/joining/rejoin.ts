@@ -60,8 +60,8 @@ async function requireDemoted(
     throw new RunbookError('PRECONDITION_FAILED', `It is not proven that ${name} is demoted: it must stay fenced.`, {
       cluster: name,
       observed: opinionsText(said),
-      needed: 'its active node says secondary, and no node says primary',
-      next: `Look at ${name}; do not unfence it by hand before it says secondary, and fence it again where it is let out.`,
+      needed: 'its active node reports secondary, and no node reports primary',
+      next: `Check ${name}. Do not unfence it manually before it reports secondary; if it was unfenced, fence it again.`,
     });
   }
   await demandServing(other, kind, `${name} must stay fenced`);

@@ -94,15 +94,12 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
   const changed = await readActConfirm(execution, {
     ...reading,
     until: pointedSince(await reading.read()),
-    allow: (state) => demand([attachedBefore(told(state), kind)], 'It goes no further', state.mode === 'unknown'),
+    allow: (state) => demand([attachedBefore(told(state), kind)], 'Refused', state.mode === 'unknown'),
     prepare: async (seen) => {
       const from: Told = { cluster: primary, [kind]: await readKind(source, kind, signal) };
       const next = `Start secondaryRepointing of ${secondary} to its ${kindName(kind)} primary with {"form": "token"}.`;
       const knows = knowsSecondary(from, told(seen), kind);
-      demand(
-        [hasRole(from, kind, 'primary', next), sameSet(kind, from, told(seen), next), knows],
-        'It goes no further',
-      );
+      demand([hasRole(from, kind, 'primary', next), sameSet(kind, from, told(seen), next), knows], 'Refused');
       if (expected) await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
       // The step may have been parked for hours since the plan was judged.
       await verify(false);

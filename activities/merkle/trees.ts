@@ -36,8 +36,8 @@ export function judgeMerkleReport(cluster: string, report: MerkleReport, statusS
     const contradiction: Finding = {
       severity: 'warning',
       code: 'merkle-status-differs',
-      text: `The check of ${cluster} found nothing, and its status still says corrupted_merkle_tree.`,
-      next: 'Check again after a while; if it stays, ask the vendor.',
+      text: `The check of ${cluster} found no damage, but its status still reports corrupted_merkle_tree.`,
+      next: 'Check again later; if the status stays the same, ask the vendor.',
     };
     const findings = statusSaysCorrupted === true ? [contradiction] : [];
     return { verdict: 'sound' as const, text, rootCorrupted: false, damage, findings };
@@ -109,9 +109,9 @@ export async function readReindex(access: ClusterAccess, signal: AbortSignal): P
 export function describeReindex({ mode, inProgress, stage, progress, total, epoch }: ReindexState): string {
   if (inProgress) {
     const share = progress === undefined || total === undefined ? '' : `, ${progress} of ${total}`;
-    return `${mode}, reindex in progress: ${stage ?? 'stage not told'}${share}`;
+    return `${mode}, reindex in progress: ${stage ?? 'stage not reported'}${share}`;
   }
-  return `${mode}, no reindex in progress, last_reindex_epoch ${epoch ?? 'not told'}`;
+  return `${mode}, no reindex in progress, last_reindex_epoch ${epoch ?? 'not reported'}`;
 }
 
 /** Whether the state shows a reindex that began after `epochBefore` was read. */
@@ -191,7 +191,7 @@ export async function startDrReindex(
     },
   });
   const observed = `${cluster}: ${describeReindex(changed.state)}`;
-  const text = `${observed}: this attempt did not start it, so its options are not known to be the approved ones.`;
+  const text = `${observed}: this attempt did not start it, so its options may differ from the approved ones.`;
   const ofOthers = { severity: 'warning', code: 'reindex-of-others', text } as const;
   return { ...resultOf(changed, observed), ...(changed.outcome === 'already' && { findings: [ofOthers] }) };
 }
@@ -211,11 +211,11 @@ export async function followDrReindex(input: OnCluster & { readonly epochBefore?
     pollMs: execution.timing.pollMs * 3,
   });
   if (state.epoch !== undefined && epochBefore !== undefined && state.epoch === epochBefore) {
-    throw new RunbookError('STATE_DIVERGED', `The reindex of ${cluster} is gone and was not completed.`, {
+    throw new RunbookError('STATE_DIVERGED', `The reindex of ${cluster} ended before it was complete.`, {
       cluster,
       observed: describeReindex(state),
       needed: 'a new last_reindex_epoch',
-      next: `A node that is killed or loses leadership loses its reindex. Look at the nodes of ${cluster}; retry starts it again.`,
+      next: `A node that is killed or loses leadership loses its reindex. Check the nodes of ${cluster}; retry starts it again.`,
     });
   }
   // `last_reindex_epoch` after, seconds; absent where this version does not tell it.
@@ -223,7 +223,7 @@ export async function followDrReindex(input: OnCluster & { readonly epochBefore?
 }
 
 function refuseUnlessSecondary({ mode }: ReindexState, cluster: string): void {
-  const next = `Secondaries are reindexed first, and a primary never by a runbook. Find out why ${cluster} changed its role.`;
+  const next = `Reindex secondaries first; no runbook reindexes a primary. Find out why ${cluster} changed its role.`;
   demand([hasRole({ cluster, dr: { mode, peers: [] } }, 'dr', 'secondary', next)], `${cluster} was not reindexed`);
 }
 

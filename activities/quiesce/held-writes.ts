@@ -50,15 +50,15 @@ export async function seeHeldWrites(
   const seconds = `${walStillMs / 1000} s`;
   if (rose <= BigInt(walStillEntries)) {
     const byPeople = by === 'hook' ? 'the quiesce hook succeeded' : 'the approvers attested that no client writes';
-    const how = `${quota?.observed ?? byPeople}, and then the WAL index of ${name} rose by ${rose} within ${seconds} (at most ${walStillEntries} allowed)`;
+    const how = `${quota?.observed ?? byPeople}, and the WAL index of ${name} then rose by ${rose} within ${seconds} (at most ${walStillEntries} allowed)`;
     return { wal, how, holds: (answered) => (quota ? performance.now() - quota.since < QUOTA_HOLDS_MS : answered) };
   }
   if (choices['acceptLoss'] === 'bounded') return undefined;
-  throw new RunbookError('PRECONDITION_FAILED', `Clients still write to ${name}; it was not demoted.`, {
+  throw new RunbookError('PRECONDITION_FAILED', `Clients still write to ${name}: it was not demoted.`, {
     cluster: name,
     observed: `its WAL index rose by ${rose} within ${seconds}`,
-    needed: `at most ${walStillEntries} within ${seconds} (limits.walStillEntries): what it writes by itself`,
-    next: 'Find out who writes, and stop them; then retry. Or let the old primary serve on.',
+    needed: `at most ${walStillEntries} within ${seconds} (limits.walStillEntries): the writes of the service itself`,
+    next: 'Find out which clients write and stop them, then retry. Or let the old primary continue to serve.',
   });
 }
 
@@ -82,7 +82,7 @@ function marked(run: RunContext, { deployment, at, kind, from, to, wal }: Demote
  */
 export function heldEvidence(keyring: SealKeyring, run: RunContext, demoted: Demoted, how: string): LossEvidence {
   const { to, wal, at } = demoted;
-  const why = `${how}; ${to} had it before the demotion. What the service itself writes after that, such as canaries, is no client's`;
+  const why = `${how}; ${to} had reached it before the demotion. Later writes are those of the service itself, such as canaries, not of clients`;
   return { loss: 'none', why, wal, at, attested: attest(keyring, ...marked(run, demoted)) };
 }
 

@@ -122,7 +122,11 @@ export async function holdByQuota(execution: Execution, access: ClusterAccess): 
   }
   const { rateLimitExemptPaths: exempt, enableRateLimitResponseHeaders } = await sys.quotaConfig(reading);
   if (!wanted.every((path) => exempt.includes(path)) || enableRateLimitResponseHeaders)
-    throw unfit(entry.name, 'its quota configuration is another one', 'every path exempt, and no response headers');
+    throw unfit(
+      entry.name,
+      'its quota configuration is not the one that was written',
+      'every path exempt, and no response headers',
+    );
   await execution.assertCurrentAttempt();
   if (names?.includes(name)) await sys.deleteRateLimitQuota(name, changing);
   const since = performance.now();
@@ -131,25 +135,25 @@ export async function holdByQuota(execution: Execution, access: ClusterAccess): 
   });
   const made = await sys.rateLimitQuota(name, reading);
   if (made === undefined || made.path !== undefined || made.groupBy !== 'none' || made.interval !== INTERVAL_S)
-    throw unfit(entry.name, `${name}: ${JSON.stringify(made ?? 'not there')}`, ONE_BUCKET);
+    throw unfit(entry.name, `${name}: ${JSON.stringify(made ?? 'missing')}`, ONE_BUCKET);
   const nodes = await awaitRefusals(execution, taking);
   return { observed: `${name}: clients are refused with 429 by ${nodes.join(', ')}`, since };
 }
 
 const ONE_BUCKET =
-  'one bucket for all clients (group_by "none", Enterprise): else each address has a request of its own';
+  'one bucket for all clients (group_by "none", Enterprise): otherwise each client address gets its own request';
 
 function notAlone(cluster: string, others: readonly string[]): RunbookError {
-  return new RunbookError('PRECONDITION_FAILED', `${cluster} has rate-limit quotas of its own.`, {
+  return new RunbookError('PRECONDITION_FAILED', `${cluster} has other rate-limit quotas.`, {
     cluster,
     observed: others.join(', '),
-    needed: 'no other rate-limit quota: one with a path wins against ours, and lets its clients through',
-    next: 'Quiesce by hook instead (hooks.quiesce and hooks.release), or take these quotas away for the time of the run.',
+    needed: 'no other rate-limit quota: one with a path overrides ours, and admits its clients',
+    next: 'Quiesce by hook instead (hooks.quiesce and hooks.release), or remove these quotas for the duration of the run.',
   });
 }
 
 function unfit(cluster: string, observed: string, needed: string): RunbookError {
-  return new RunbookError('PRECONDITION_FAILED', `A quota of ${cluster} does not stop its clients.`, {
+  return new RunbookError('PRECONDITION_FAILED', `A rate-limit quota on ${cluster} does not stop its clients.`, {
     ...{ cluster, observed, needed },
     next: 'Start again with {"quiesce": "hook"} or {"quiesce": "attested"}.',
   });
@@ -177,12 +181,12 @@ function silent(cluster: string, error: RunbookError): RunbookError {
   return error.with({
     cluster,
     observed: `${cluster}: ${error.code}`,
-    needed: `${cluster} tells whether it is a performance secondary, whose clients a quota stops too`,
+    needed: `${cluster} reports whether it is a performance secondary: a quota stops the clients of those too`,
     next: `Bring ${cluster} back, or quiesce by hook instead (hooks.quiesce and hooks.release).`,
   });
 }
 
-type NodeWord = 'refused' | 'let through' | 'silent';
+type NodeWord = 'refused' | 'admitted' | 'silent';
 
 /** @returns the nodes that refused a request; one that does not answer at all takes none that could be seen */
 async function awaitRefusals(execution: Execution, accesses: readonly ClusterAccess[]): Promise<string[]> {
@@ -194,13 +198,13 @@ async function awaitRefusals(execution: Execution, accesses: readonly ClusterAcc
       read: () =>
         Promise.all(asked.map(async ({ access, node }) => ({ node, word: await askClient(access, node, execution) }))),
       until: (said) =>
-        said.every(({ word }) => word !== 'let through') &&
+        said.every(({ word }) => word !== 'admitted') &&
         accesses.every(({ entry }) =>
           said.some(({ node, word }) => word === 'refused' && entry.addresses.includes(node)),
         ),
       budgetMs: execution.timing.quotaMs,
       describe: (said) => said.map(({ node, word }) => `${node}: ${word}`).join(', '),
-      needed: 'every node that takes requests answers 429',
+      needed: 'every node that serves requests answers 429',
       pollMs: 100,
     },
   );
@@ -214,11 +218,11 @@ const TAKES_NONE = ['UNREACHABLE', 'CONNECTION_LOST', 'SERVICE_SEALED', 'SERVICE
 async function askClient({ client }: ClusterAccess, node: string, { signal }: Execution): Promise<NodeWord> {
   try {
     await client.sys.licenseStatus({ node, signal });
-    return 'let through';
+    return 'admitted';
   } catch (error) {
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
     if (error.code === 'RATE_LIMITED') return 'refused';
-    return TAKES_NONE.includes(error.code) ? 'silent' : 'let through';
+    return TAKES_NONE.includes(error.code) ? 'silent' : 'admitted';
   }
 }
 
@@ -237,8 +241,8 @@ export async function releaseQuota(
   const { run } = execution;
   const lock = deploymentWorkflowId(deployment);
   if (run.wid !== lock)
-    throw new RunbookError('PRECONDITION_FAILED', 'Quotas are removed by the run that holds the lock alone.', {
-      observed: 'a run of another Workflow ID',
+    throw new RunbookError('PRECONDITION_FAILED', 'Only the run that holds the lock removes quotas.', {
+      observed: 'a run with another Workflow ID',
       needed: lock,
     });
   const shared = clusters.of(deployment, credentialOf ?? cluster);
@@ -275,8 +279,8 @@ function notRestored(cluster: string, code: string, exempt: readonly string[]): 
   return {
     severity: 'warning',
     code: 'exempt-paths-not-restored',
-    text: `Clients of ${cluster} were let through, but its exempt paths of rate-limit quotas are not as they were (${code}).`,
-    next: `Write them when there is time: \`vault write sys/quotas/config rate_limit_exempt_paths=${exempt.join(',')}\` on ${cluster}.`,
+    text: `Clients of ${cluster} were released, but the exempt paths of its rate-limit quotas were not restored (${code}).`,
+    next: `Restore them when there is time: \`vault write sys/quotas/config rate_limit_exempt_paths=${exempt.join(',')}\` on ${cluster}.`,
   };
 }
 
@@ -298,7 +302,7 @@ async function restoreExempt(
     until: ({ rateLimitExemptPaths }) => !rateLimitExemptPaths.some((path) => added.includes(path)),
     budgetMs: limits.serviceReadyMs,
     describe: ({ rateLimitExemptPaths }) => rateLimitExemptPaths.join(', '),
-    needed: `the exempt paths of ${cluster} as they were`,
+    needed: `the exempt paths of ${cluster} as before`,
     cluster,
     prepare: async (config) => {
       const rateLimitExemptPaths = config.rateLimitExemptPaths.filter((path) => !added.includes(path));

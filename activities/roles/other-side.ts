@@ -35,7 +35,7 @@ export function awaitTold(access: ClusterAccess, budgetMs: number) {
   const execution = currentExecution();
   const { name: cluster } = access.entry;
   const read = () => readStatus(access, 'dr', execution.signal);
-  return awaitAnswer(execution, { read, cluster, budgetMs, needed: `${cluster} tells its DR role` });
+  return awaitAnswer(execution, { read, cluster, budgetMs, needed: `${cluster} reports its DR role` });
 }
 
 /** No node of the lost primary says that it is primary, and every sign that it is gone is still there. */
@@ -94,7 +94,7 @@ export async function refusePrimaryMember({ deployment, cluster, otherCluster }:
   return silent.map(({ name, nodes }) => ({
     severity: 'warning',
     code: 'dr-member-silent',
-    text: `${name}, a member of the DR set, did not say its role before the promotion (${nodes.join(', ')}).`,
+    text: `${name}, a member of the DR set, did not report its role before the promotion (${nodes.join(', ')}).`,
     next: `Make sure that ${name} does not come back as a primary.`,
   }));
 }
@@ -116,11 +116,11 @@ export async function refuseSecondPrimary(
       );
       if (state?.mode !== 'primary' || (kind === 'performance' && !mayBeOneSet(state.setId, setId)))
         return [name, state?.merkleRoot] as const;
-      throw new RunbookError('STATE_DIVERGED', `${name} is ${kindName(kind)} primary of the same set.`, {
+      throw new RunbookError('STATE_DIVERGED', `${name} is ${kindName(kind)} primary in the same set.`, {
         cluster: name,
         observed: 'primary',
-        needed: `no ${kindName(kind)} primary beside ${cluster}`,
-        next: 'Do not promote anything. Find out which of them clients write to.',
+        needed: `no ${kindName(kind)} primary besides ${cluster}`,
+        next: 'Do not promote anything. Find out which cluster clients write to.',
       });
     }),
   );
@@ -131,7 +131,7 @@ export async function refuseSecondPrimary(
 export async function demandServing(access: ClusterAccess, kind: ReplicationKind, consequence: string): Promise<void> {
   const { name: cluster } = access.entry;
   const state = await readStatus(access, kind, currentExecution().signal);
-  const next = `Find out which cluster clients write to. Retry only where ${cluster} serves again.`;
+  const next = `Find out which cluster clients write to. Retry only once ${cluster} serves again.`;
   demand([servesAsPrimary({ cluster, [kind]: state }, kind, next)], consequence);
 }
 
@@ -144,11 +144,11 @@ export async function demandNoNodePrimary(
   const { name } = access.entry;
   const said = await proof.askOnceSettled(access, currentExecution().signal, kind, budgetMs);
   if (!said.nodes.includes('primary')) return said;
-  throw new RunbookError('STATE_DIVERGED', `A node of ${name} still says that it is ${kindName(kind)} primary.`, {
+  throw new RunbookError('STATE_DIVERGED', `A node of ${name} still reports that it is ${kindName(kind)} primary.`, {
     cluster: name,
     observed: opinionsText(said),
-    needed: 'no node says primary',
-    next: `Keep ${name} fenced, and fence it again where it is let out. Look at the node that says primary; retry once it has heard of the demotion.`,
+    needed: 'no node reports primary',
+    next: `Keep ${name} fenced; if it was unfenced, fence it again. Check the node that reports primary, and retry once it knows of the demotion.`,
   });
 }
 
@@ -223,7 +223,7 @@ export async function readSigns(
   const found = findFailoverSides(deployment, named, await observeDeployment(clusters, name, signal));
   if ('verdict' in found) throw spokeAgainst([found]);
   if (!found.to.dr) {
-    throw new RunbookError('SERVICE_UNAVAILABLE', `${to} does not say whether it hears ${from}.`, {
+    throw new RunbookError('SERVICE_UNAVAILABLE', `${to} does not report whether it hears from ${from}.`, {
       cluster: to,
       observed: found.to.error ?? 'no status',
       needed: 'its DR status',

@@ -26,7 +26,7 @@ export async function notePrimaryChange(
 ): Promise<void> {
   const noting = lastChange.put(records, deployment, '', change).catch((error: unknown) => {
     const code = isRunbookError(error) ? error.code : 'INTERNAL';
-    log.warn({ deployment, code }, 'the change of the primary is not in the record: no cool-down is counted from it');
+    log.warn({ deployment, code }, 'the change of the primary was not recorded: no cool-down is counted from it');
   });
   await Promise.race([noting, delay(NOTE_MS, undefined, { ref: false })]);
 }
@@ -42,7 +42,7 @@ export async function lastPrimaryChange(
   } catch (error) {
     log.warn(
       { deployment, code: isRunbookError(error) ? error.code : 'INTERNAL' },
-      'the record does not tell the last change',
+      'the last change of the primary cannot be read from the record',
     );
     return undefined;
   }

@@ -110,11 +110,11 @@ export async function refuseDoubtful(
   const doubtful = silent.find(({ name }) => promotions.some((each) => clusterOf(each) === name && !wasRefused(each)));
   if (!doubtful) return;
   const { name } = doubtful;
-  throw new RunbookError('STATE_DIVERGED', `${name} says nothing, and this run may have promoted it.`, {
+  throw new RunbookError('STATE_DIVERGED', `${name} does not report its role, and this run may have promoted it.`, {
     cluster: name,
     observed: `a promotion of ${name} that is not known to have failed`,
     needed: `${name} answers as a secondary`,
-    next: `Bring ${name} back; or, where it is gone, start a failover from it: {"from": "${name}"}.`,
+    next: `Bring ${name} back. If it is gone, start a failover from it: {"from": "${name}"}.`,
   });
 }
 
@@ -150,7 +150,7 @@ async function againstDemotion(
 
   const promotions = promotionsIn(record, kind);
   if (promotions.some((each) => clusterOf(each) === name && !wasRefused(each)))
-    return `this run promoted it, or may have done so`;
+    return 'this run promoted it, or may have';
   const since = record.activities.filter(({ scheduledEventId }) => scheduledEventId > demotion.scheduledEventId);
   if (since.some((each) => promotions.includes(each) && each.state === 'completed'))
     return `roles changed after the demotion of ${demoted} at ${at}`;
@@ -160,14 +160,14 @@ async function againstDemotion(
   // A worker's clock may be behind the server's, which dated the demotion.
   const now = () => Math.max(Date.now(), record.lastEventAt);
   if (now() - closedAt > countsForMs)
-    return `the demotion of ${demoted} was at ${at}, which proves nothing for longer than ${Math.round(countsForMs / 60_000)} minutes`;
+    return `the demotion of ${demoted} was at ${at}, and counts as proof for only ${Math.round(countsForMs / 60_000)} minutes`;
   const age = heartbeatAge(await readKind(candidate, kind, signal));
   // A demoted cluster has no primary that it could hear. One that followed and tells nothing may have heard one.
   if (age === undefined)
-    return demoted === candidateName ? undefined : `${candidateName} does not tell when it heard a primary last`;
+    return demoted === candidateName ? undefined : `${candidateName} does not report when it last heard from a primary`;
   const heardAt = now() - age;
   return heardAt > closedAt + CLOCKS_MS
-    ? `${candidateName} heard a primary at ${new Date(heardAt).toISOString()}, after the demotion of ${demoted} at ${at}`
+    ? `${candidateName} heard from a primary at ${new Date(heardAt).toISOString()}, after the demotion of ${demoted} at ${at}`
     : undefined;
 }
 
@@ -231,7 +231,7 @@ export function refusePrimary(name: string, { nodes }: RoleOpinions, kind: Repli
   if (nodes.includes('primary')) {
     throw new RunbookError(
       'STATE_DIVERGED',
-      `${name} is still ${kind === 'dr' ? 'DR' : kind} primary: promoting another cluster would make two.`,
+      `${name} is still ${kind === 'dr' ? 'DR' : kind} primary: promoting another cluster would create a second primary.`,
       {
         cluster: name,
         observed: 'primary',
@@ -251,8 +251,8 @@ function unproven(name: string, said: RoleOpinions, why: string, kind: Replicati
   return new RunbookError('PRECONDITION_FAILED', `It is not proven that ${name} is not primary: ${why}.`, {
     cluster: name,
     observed: `${name}: ${opinionsText(said)}`,
-    needed: `the active node of ${name} answers as secondary, or its demotion by this run is recent and nothing speaks against it`,
-    next: `Bring ${name} back and decide again. Where it cannot come back, fence it (no clients, no cluster port) and ${instead}. Promoting now could make two primaries.`,
+    needed: `the active node of ${name} answers as secondary, or a recent demotion by this run that nothing contradicts`,
+    next: `Bring ${name} back and decide again. If it cannot come back, fence it (no clients, no cluster port) and ${instead}. Promoting now could create two primaries.`,
   });
 }
 

@@ -110,7 +110,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       written = state.lastWal;
       const told = check('a loss can be excluded', cluster, mayLose || written !== undefined, {
         observed: describeReplication(state),
-        needed: `${cluster} tells its last ${kindName(kind)} WAL index`,
+        needed: `${cluster} reports its last ${kindName(kind)} WAL index`,
         next: 'Start again with {"acceptLoss": "bounded"}.',
       });
       demand([told], `${cluster} was not demoted`);
@@ -149,7 +149,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const equal = equalRoots(cluster, changed.state.merkleRoot, otherCluster, roots.get(otherCluster));
   // The mark is what the promotion believes where this cluster falls silent before it.
   const evidence = equal ? { ...mark, ...equal } : mark;
-  const seen = `no other ${kindName(kind)} primary in its set${evidence ? '; nothing is lost' : ''}`;
+  const seen = `no other ${kindName(kind)} primary in its set${evidence ? '; no data lost' : ''}`;
   return { ...resultOf(changed, `${observed}; ${seen}`), walBefore: written, ...(evidence && { evidence }) };
 }
 
@@ -351,7 +351,7 @@ function otherMode(cluster: string, planned: boolean): RunbookError {
   const observed = `the plan promotes ${cluster} ${planned ? 'after a demotion' : 'because its primary is gone'}`;
   return new RunbookError('NOT_APPROVED', `This is not approved: ${observed}.`, {
     observed,
-    needed: 'a promotion as the plan has it',
+    needed: 'the promotion that the plan describes',
     next: 'Start the runbook again; its gates ask for what is missing.',
   });
 }

@@ -55,7 +55,7 @@ export function snapshotWanted(
     warning:
       byApi &&
       isDrSecondary &&
-      `There is no snapshot of ${cluster} before its ${event}: a DR secondary serves none, and the inventory has no hook for it.`,
+      `No snapshot of ${cluster} is taken before its ${event}: a DR secondary serves none, and the inventory has no hook for it.`,
   };
 }
 
@@ -66,10 +66,10 @@ export async function takeSnapshot(input: SnapshotInput): Promise<ChangeResult> 
   const wanted = clusters.deployment(deployment).snapshot;
   // Asked for only where the plan that people approved has one.
   if (!wanted?.before.includes(event))
-    throw new RunbookError('PRECONDITION_FAILED', `There is no snapshot of ${cluster}: the inventory was changed.`, {
+    throw new RunbookError('PRECONDITION_FAILED', `No snapshot of ${cluster} was taken: the inventory was changed.`, {
       ...{ cluster, observed: `the inventory wants no snapshot before a ${event}` },
-      needed: 'the snapshot that the approved plan has',
-      next: 'Put the inventory back as it was when people approved, and decide retry; or abort and start again.',
+      needed: 'the snapshot that the approved plan includes',
+      next: 'Restore the inventory that the approvals were given for, and decide retry; or abort and start again.',
     });
   await verifyComing(input, access);
   if (wanted.to === 'hook') return callHook({ deployment, hook: 'snapshot', from: cluster, to: cluster });
@@ -92,8 +92,8 @@ async function verifyComing(
     ({ operation, on }) => on.cluster === cluster && on.clusterId === clusterId && BEFORE[event].includes(operation),
   );
   if (coming === undefined)
-    throw new RunbookError('NOT_APPROVED', `The plan says of no ${event} of ${cluster}.`, {
-      observed: `cluster ID ${clusterId}, and no operation of the plan that this snapshot comes before`,
+    throw new RunbookError('NOT_APPROVED', `The plan includes no ${event} of ${cluster}.`, {
+      observed: `cluster ID ${clusterId}, and no operation of the plan that calls for this snapshot`,
       needed: `an approved plan for the ${event} of ${cluster}`,
       next: 'Start the runbook again; its gates ask for what is missing.',
     });
@@ -117,8 +117,8 @@ async function download(
   if (!(await stat(directory).catch(() => undefined))?.isDirectory())
     throw refused(
       entry.name,
-      `${directory} is no directory of this worker`,
-      'Make it, for the worker alone (mode 0700), on every worker.',
+      `${directory} is not a directory on this worker`,
+      'Create it on every worker, for the worker alone (mode 0700).',
     );
   const partial = join(directory, `.${name}.partial`);
   const file = await open(partial, 'wx', 0o600).catch((error: unknown) => {
@@ -141,7 +141,7 @@ async function download(
       await pipeline(Readable.from(body), written, createGunzip(), async (unpacked: AsyncIterable<Buffer>) => {
         for await (const chunk of unpacked) archive.add(chunk);
       }).catch((error: unknown) => {
-        throw isOfArchive(error) ? refused(entry.name, 'it is no whole gzip archive') : error;
+        throw isOfArchive(error) ? refused(entry.name, 'it is not a complete gzip archive') : error;
       });
     };
     const node = await client.activeNode({ signal });
@@ -168,20 +168,19 @@ function isOfArchive(error: unknown): boolean {
 function notWritten(cluster: string, directory: string, error: unknown): RunbookError {
   const observed = `the worker cannot write into ${directory} (${errnoOf(error) ?? 'unknown reason'})`;
   const next =
-    'Make room, correct its permissions, or name it in ReadWritePaths= of the systemd unit (EROFS); then retry.';
+    'Free disk space, correct its permissions, or name it in ReadWritePaths= of the systemd unit (EROFS); then retry.';
   return refused(cluster, observed, next);
 }
 
 function refused(cluster: string, observed: string, next?: string): RunbookError {
-  return new RunbookError('RESPONSE_INVALID', `There is no snapshot of ${cluster}.`, {
+  return new RunbookError('RESPONSE_INVALID', `No snapshot of ${cluster} was taken.`, {
     cluster,
     retryable: false,
     outcomeKnown: true,
     observed,
-    needed: 'a whole snapshot: an archive with SHA256SUMS.sealed, whose files have the sums in it',
+    needed: 'a complete snapshot: an archive with SHA256SUMS.sealed, whose files match SHA256SUMS',
     next:
-      next ??
-      `Nothing was kept, and nothing of ${cluster} was changed. Look at the log of ${cluster}, then retry; or abort.`,
+      next ?? `Nothing was kept, and ${cluster} was not changed. Check the log of ${cluster}, then retry; or abort.`,
   });
 }
 
@@ -217,7 +216,7 @@ export class SnapshotArchive {
 
   /** What stands against it; undefined where it is whole. */
   get mistake(): string | undefined {
-    if (this.#file || this.#rest.length > 0) return 'it ends inside of a file';
+    if (this.#file || this.#rest.length > 0) return 'it ends in the middle of a file';
     for (const name of ['meta.json', 'state.bin', LIST, `${LIST}.sealed`])
       if (!this.#sums.has(name)) return `it has no ${name}`;
     const listed = new Map(
@@ -227,7 +226,7 @@ export class SnapshotArchive {
       }),
     );
     const wrong = ['meta.json', 'state.bin'].find((name) => listed.get(name) !== this.#sums.get(name));
-    return wrong === undefined ? undefined : `${wrong} is not what ${LIST} says`;
+    return wrong === undefined ? undefined : `${wrong} does not match ${LIST}`;
   }
 
   #begin(header: Buffer): ArchiveFile | undefined {

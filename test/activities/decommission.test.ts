@@ -100,7 +100,7 @@ describe('what changed since the approval counts', () => {
     const authority = await teardown('performance', 'europe', 'disable');
     const input = { ...on('europe-dr', 'performance'), authority };
     await bench.refused('disableSecondary', input, 'PRECONDITION_FAILED', {
-      message: holding("its performance role is its primary's"),
+      message: holding('its performance role is that of its primary'),
     });
   });
 

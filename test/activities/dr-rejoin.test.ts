@@ -74,7 +74,7 @@ describe('while both clusters take themselves for the primary', () => {
     await bench.refused('unfenceFormerPrimary', { ...between, authority: both }, 'STATE_DIVERGED');
     // Nor may people be told to do it.
     await bench.refused('checkFormerPrimaryDemoted', between, 'STATE_DIVERGED', {
-      details: { needed: 'no node says primary' },
+      details: { needed: 'no node reports primary' },
     });
   });
 

@@ -61,7 +61,7 @@ describe('a secondary that the primary knows by another id than its cluster ID',
     async (_whose, filters, path) => {
       const { plan } = await assess(filters);
       const { warnings } = JSON.parse(plan?.text ?? '{}') as { readonly warnings: readonly string[] };
-      expect(warnings.filter((each) => each.includes('Nothing is seen to be mounted'))).toEqual([
+      expect(warnings.filter((each) => each.includes('No mount was found'))).toEqual([
         expect.stringContaining(`at ${path}:`),
       ]);
     },

@@ -283,7 +283,11 @@ it.each(['fence', 'unfence', 'snapshot', 'probe', 'constructor'])(
 
 describe('a try after one that was lost with its worker', () => {
   it('asks people where the hook is not idempotent, without running it', async () => {
-    const told = { retryable: false, message: holding('an earlier try of it began'), details: { outcomeKnown: false } };
+    const told = {
+      retryable: false,
+      message: holding('an earlier attempt started it'),
+      details: { outcomeKnown: false },
+    };
     await refuses('release', 'OUTCOME_UNKNOWN', told, { attempt: 2 });
     expect(got).toEqual([]);
   });

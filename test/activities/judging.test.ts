@@ -176,9 +176,9 @@ describe('what samples prove of a loss', () => {
   it.each<[string, Samples, string]>([
     ['without samples', [], 'there are no WAL samples'],
     ['where the primary never told', [[silent('east'), secondary('9')]], 'shows east as primary'],
-    ['where the primary was a secondary at its last answer', [sampled, changed], 'since their last change of roles'],
-    ['of two sets', [ofTwoSets], 'since their last change of roles'],
-    ['where the secondary streamed nothing', [[primary('1000'), secondary('0')]], 'is not told'],
+    ['where the primary was a secondary at its last answer', [sampled, changed], 'since their last role change'],
+    ['of two sets', [ofTwoSets], 'since their last role change'],
+    ['where the secondary streamed nothing', [[primary('1000'), secondary('0')]], 'is not reported'],
   ])('is not known %s', (_what, samples, words) => {
     expect(bounded(samples, samples.length)).toEqual({ bound: undefined, why: holding(words) });
   });

@@ -166,7 +166,7 @@ describe('a login', () => {
       expect(await failureOf(bench.of('west').credential())).toMatchObject({ message: failed.message });
       expect(bench.calls('/login')).toEqual(Array.from({ length: times }, () => 'east 400'));
     }
-    expect(failed.next).toMatch(/The same is not sent again before 2\d{3}-.*, or restart the workers\./);
+    expect(failed.next).toMatch(/does not send the same login again before 2\d{3}-.*, or restart the workers\./);
     // Another one is sent at once.
     await writeFile(file, secretId);
     await bench.write('east');
@@ -211,7 +211,7 @@ describe('a token of a login', () => {
     await open('approle');
     const token = await bench.of('east').credential();
     const failed = await failureOf(bench.of('alone').client.sys.lookupSelf({ token }));
-    expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED', needed: 'a cluster of DR set other' });
+    expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED', needed: 'a credential of DR set other' });
     expect(bench.service.calls.filter(({ cluster }) => cluster === 'alone')).toEqual([]);
   });
 

@@ -147,7 +147,7 @@ describe('the evidence that nothing is lost', () => {
     bench.always(/./, { delayMs: 4_000 }, 'west');
     const compare = async () => {
       const unread = await bench.call('compareAfterDemotion', sides);
-      expect(unread).toMatchObject({ loss: 'bounded', why: holding('how far is not known') });
+      expect(unread).toMatchObject({ loss: 'bounded', why: holding('how far west is behind is not known') });
     };
     expect(await tooSlow(3_000, compare)).toEqual([]);
     bench.cluster('west').holdStream('dr', false);
@@ -200,7 +200,7 @@ describe('service', () => {
     const refuses = (input: object, code: string, observed: string) =>
       bench.refused('awaitServiceReady', { ...ready, ...input }, code, { retryable: false, details: { observed } });
     // Other data are for people to judge, and no answer is none about data.
-    await refuses({ marker }, 'STATE_DIVERGED', 'another marker');
+    await refuses({ marker }, 'STATE_DIVERGED', 'a different marker');
     await refuses({ cluster: 'west' }, 'CONFIRMATION_TIMEOUT', holding('secondary'));
   });
 
@@ -208,7 +208,7 @@ describe('service', () => {
     const forged = await ActivityBench.start({ drSets: { one: ['east'], two: ['west'] } });
     const start = forged.service.calls.length;
     await forged.refused('proveWrite', { ...ready, cluster: 'west' }, 'PRECONDITION_FAILED', {
-      details: { needed: 'a cluster of DR set two' },
+      details: { needed: 'a credential of DR set two' },
     });
     expect(forged.service.calls).toHaveLength(start);
     await forged.stop();

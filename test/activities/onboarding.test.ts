@@ -53,7 +53,7 @@ describe('the wipe of a cluster', () => {
   it('has a warning in its plan for a path of the filter that is no mount, and for no other', async () => {
     const filter = { mode: 'deny' as const, paths: ['kv/', 'us-custmers/'] };
     const { plan } = await bench.assess('performanceSecondaryOnboarding', { ...ASKED, secondary: 'europe', filter });
-    expect(plan?.text.match(/seen to be mounted at [^:]+/g)).toEqual(['seen to be mounted at us-custmers/']);
+    expect(plan?.text.match(/No mount was found at [^.]+/g)).toEqual(['No mount was found at us-custmers/']);
   });
 
   it('is refused where the paths filter is not the one that was approved', async () => {
@@ -70,7 +70,7 @@ describe('the wipe of a cluster', () => {
   it.each([
     ['began to replicate', 'DR disabled, performance primary', () => makePrimary('north')],
     ['has a node that does not answer', 'does not answer', () => silence('north')],
-    ['tells another cluster ID', 'another cluster ID than a moment ago', () => tellAnotherId('north')],
+    ['tells another cluster ID', 'a different cluster ID than a moment ago', () => tellAnotherId('north')],
   ])(
     'is refused where the cluster %s while its token was issued, which stays unused',
     async (_what, observed, change) => {
@@ -163,7 +163,11 @@ it('a cluster is made primary by a plan that says so, or that wipes a secondary 
     ['dr.primary.enable-for-secondary', 'wipe'],
   ] as const) {
     const authority = await enablingOf('south', operation, gate);
-    const known = { cluster: 'east', observed: holding('DR primary'), needed: 'east says that it is no DR primary' };
+    const known = {
+      cluster: 'east',
+      observed: holding('DR primary'),
+      needed: 'east reports that it is not DR primary',
+    };
     expect((await bench.failure('enablePrimary', { ...SOUTH, authority })).details).toMatchObject(known);
     // Of both names, what new approvals would end is told: the run asks for them.
     bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);

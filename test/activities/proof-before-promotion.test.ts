@@ -236,13 +236,13 @@ describe('a silent cluster', () => {
     await refuses(bounded);
     bench.history = history;
     demoted(undefined, Date.now() - HOUR - 9 * MINUTE);
-    await refuses(bounded, { message: holding('west heard a primary at') });
+    await refuses(bounded, { message: holding('west heard from a primary at') });
   });
 
   it('is primary where the candidate heard a primary since', async () => {
     demoted(undefined, Date.now() - 30 * MINUTE);
     unreachable();
-    await refuses(bounded, { message: holding('west heard a primary at') });
+    await refuses(bounded, { message: holding('west heard from a primary at') });
   });
 
   it('is not proven to be none where the candidate does not tell when it heard a primary last', async () => {
@@ -250,7 +250,7 @@ describe('a silent cluster', () => {
     demoted();
     const data = { mode: 'secondary', state: 'stream-wals', primaries: [] };
     bench.always(STATUS, { status: 200, body: { data } }, 'west');
-    await refuses(bounded, { message: holding('west does not tell when it heard a primary last') });
+    await refuses(bounded, { message: holding('west does not report when it last heard from a primary') });
   });
 });
 

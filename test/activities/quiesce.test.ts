@@ -122,7 +122,7 @@ describe("the service's own quota", () => {
     const body = { data: { autoloaded: { expiration_time: 'a time' } } };
     const through = { cluster: 'east', node: 2, action: { status: 200, body }, times: Infinity };
     bench.service.faults.add({ ...through, endpoint: LICENCE });
-    const details = { observed: holding(`${east().addresses[2] ?? ''}: let through`) };
+    const details = { observed: holding(`${east().addresses[2] ?? ''}: admitted`) };
     await refuses('CONFIRMATION_TIMEOUT', { details });
     // Nobody is held for nothing until a person decides.
     expect([quotas(), await asksAll()]).toEqual([[], [403, 403, 403]]);

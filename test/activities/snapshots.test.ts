@@ -60,7 +60,7 @@ function mistakeIn(archive: Buffer, chunk = archive.length): string | undefined 
 it('an archive is read in chunks of any size, and one that ends early or was changed is not whole', async () => {
   const archive = await sent();
   for (const chunk of [1, 511, 512, 513, 70_000, archive.length]) expect(mistakeIn(archive, chunk)).toBeUndefined();
-  expect(mistakeIn(archive.subarray(0, 100_000))).toBe('it ends inside of a file');
+  expect(mistakeIn(archive.subarray(0, 100_000))).toBe('it ends in the middle of a file');
   expect(mistakeIn(Buffer.alloc(0))).toBe('it has no meta.json');
   // The sealed sums come last: an archive that the service ended cleanly before them looks whole otherwise.
   const sealed = archive.indexOf('SHA256SUMS.sealed');
@@ -69,7 +69,7 @@ it('an archive is read in chunks of any size, and one that ends early or was cha
   );
   const changed = Buffer.from(archive);
   changed[100_000] = (changed[100_000] ?? 0) ^ 1;
-  expect(mistakeIn(changed)).toBe('state.bin is not what SHA256SUMS says');
+  expect(mistakeIn(changed)).toBe('state.bin does not match SHA256SUMS');
   expect(() => mistakeIn(Buffer.alloc(512, 'x'))).toThrow(RangeError);
 });
 
@@ -127,7 +127,7 @@ it('one that breaks off, is cut cleanly, or is no snapshot fails, and nothing is
     const input = asked('east', 'demotion', await bench.authority());
     expect(await bench.failure('takeSnapshot', input)).toMatchObject({ details });
   };
-  await refused({ observed: holding('is no directory of this worker') });
+  await refused({ observed: holding('is not a directory on this worker') });
   // A directory in which nobody makes files.
   keepIn(process.platform === 'linux' ? '/proc' : '/dev');
   await refused({ next: holding('ReadWritePaths= of the systemd unit (EROFS)') });

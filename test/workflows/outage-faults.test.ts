@@ -285,7 +285,7 @@ describe('faults in the outage', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'bounded', boundWalEntries: '0' } });
-      expect(report.loss?.why).toContain('what was written between that read and the demotion');
+      expect(report.loss?.why).toContain('the writes between that read and the demotion');
       expect(report.leftToDo).toContainEqual(expect.stringContaining('clients keep calling the old address'));
       await expectServiceOn(scenario, 'west');
       expect(scenario.state('east').dr.discardedEntries).toBeGreaterThan(0);
