@@ -14,27 +14,27 @@ import { ruleFor } from './tokens/policies';
 export interface ClusterAccess {
   readonly entry: ClusterEntry;
   readonly client: ServiceClient;
-  /** Read from its source at every use; of a login the token in hand, which all clusters of the DR set share. */
+  /** Read from its source at every use. With a login: the current token, which all clusters of the DR set share. */
   credential(): Promise<Secret<'service-token'>>;
-  /** The prepared batch token: of the last rotation, or from its source; undefined where there is neither. */
+  /** The prepared batch token, from the last rotation or from its source; undefined if there is neither. */
   batchToken(): Promise<Secret<'batch-token'>> | undefined;
-  /** It is in the record, which is not read from here: nothing is known of it. */
+  /** The batch token is in the record, which cannot be read here: nothing is known about the token. */
   readonly batchTokenIsElsewhere: boolean;
 }
 
-/** Without record and seal keys, as in a look from a shell, there is no batch token of a rotation. */
+/** Without a record and seal keys, as in a check from a shell, no batch token of a rotation is available. */
 type ClustersOptions = Pick<ActivityDependencies, 'inventory' | 'log'> &
   Partial<Pick<ActivityDependencies, 'records' | 'sealKeyring'>>;
 
-/** Gives the clusters of the inventory, one client each for as long as its entry stays the same. */
+/** The clusters of the inventory, with one client each for as long as the entry does not change. */
 export class Clusters {
   readonly #dependencies: ClustersOptions;
-  /** Each with the entry that it was made of: where that changed, a new one takes its place. */
+  /** Each client with the entry that it was created from: if the entry changes, the client is replaced. */
   readonly #clients = new Map<string, { readonly client: ServiceClient; readonly of: string }>();
   readonly #logins: Logins;
-  /** What the record had last of each DR set: while it cannot be read a token of it still counts. */
+  /** The last token read from the record for each DR set: it is used while the record cannot be read. */
   readonly #kept = new Map<string, Secret<'batch-token'>>();
-  /** Whose credential a token is. */
+  /** The cluster whose credential a token is. */
   readonly #owners = new WeakMap<Secret, ClusterEntry>();
 
   constructor(dependencies: ClustersOptions) {
@@ -42,7 +42,7 @@ export class Clusters {
     this.#logins = new Logins(dependencies.log);
   }
 
-  /** Ends the tokens that logins gave, as far as that is possible within seconds. */
+  /** Revokes the tokens that were obtained by login, as far as that is possible within seconds. */
   close(): Promise<void> {
     return this.#logins.close();
   }
@@ -79,13 +79,13 @@ export class Clusters {
     return token;
   }
 
-  /** The DR set of a cluster, itself first: they share their tokens. */
+  /** The members of a cluster's DR set, the cluster itself first. They share their tokens. */
   #membersOf(entry: ClusterEntry): readonly ClusterEntry[] {
     const all = [...this.deployment(entry.deployment).clusters.values()];
     return [entry, ...all.filter(({ name, drSet }) => drSet === entry.drSet && name !== entry.name)];
   }
 
-  /** Sees that credentials reach clusters of their own DR set alone, and what becomes of one that is refused. */
+  /** Ensures that a credential reaches only clusters of its own DR set, and decides what replaces a refused one. */
   #guard(entry: ClusterEntry): TokenGuard {
     return {
       demandOwn: (token) => {
@@ -119,7 +119,7 @@ export class Clusters {
     };
   }
 
-  /** What the source of a refused token has now: a file that was replaced, or what a new login gives. */
+  /** What the source of a refused token offers now: the token of a replaced file, or that of a new login. */
   async #another({ credential }: ClusterEntry, at: ClusterEntry, token: Secret, standing: Standing) {
     if ('method' in credential) return this.#logins.instead(credential, this.#membersOf(at), token, standing);
     return standing === 'ended' ? readCredential(credential) : undefined;

@@ -21,13 +21,13 @@ import { checkInput } from './inputs';
 import type { Records } from './record';
 
 /**
- * Three within the heartbeat time-out: the SDK holds none back for longer than half a second. Twice as long without one is a
- * standstill: another attempt begins later still, after the time-out and the first retry interval.
+ * Three heartbeats fit into the heartbeat timeout: the SDK delays none by more than half a second. Twice the interval without
+ * a heartbeat counts as a stall. Another attempt begins even later: after the timeout and the first retry interval.
  */
 const HEARTBEATS = 3;
 const HEARTBEAT_MS = 1_500;
 
-/** What the workflow's interceptor writes into the header of each activity of a step, as far as it is read here. */
+/** The part of the header that is read here. The workflow's interceptor writes it for each activity of a step. */
 const STEP = z.looseObject({
   number: z.int(),
   attempt: z.int(),
@@ -37,31 +37,31 @@ const STEP = z.looseObject({
 type StepHeader = z.infer<typeof STEP>;
 
 /**
- * Whether a request may have been sent whose effect is not known: its answer was lost in this attempt, or an attempt
- * before this one may have sent it and died. While set, no error that leaves the activity says that the outcome is known.
+ * Whether a request with an unknown effect may have been sent: its answer was lost in this attempt, or an earlier attempt
+ * may have sent it and died. While this is set, no error that leaves the activity claims that the outcome is known.
  */
 interface OutcomeDoubt {
   mayHaveSent: boolean;
-  /** When the last such request can have been sent, ms of `performance.now()`: a step of the system's time ends no doubt. */
+  /** The latest time at which such a request can have been sent, ms of `performance.now()`: immune to clock changes. */
   since: number;
 }
 
-/** What the worker gives the activities. Nothing of it passes through Temporal. */
+/** What the worker provides to the activities. None of it passes through Temporal. */
 export interface ActivityDependencies {
-  /** As it is in force now: an attempt of an activity works with one from its beginning to its end. */
+  /** The inventory now in force. An attempt of an activity uses the same one from beginning to end. */
   readonly inventory: Inventory;
-  /** Why the inventory's file as it is now is not in force; absent where it is. */
+  /** Why the current inventory file is not in force; absent if it is. */
   readonly inventoryRefusal?: string | undefined;
   /** The ceremony keys of this host. */
   readonly keyRecords: KeyRecords;
   readonly sealKeyring: SealKeyring;
   /** Signs invitations; holders pin its public half. */
   readonly signingKey: SigningKey;
-  /** Over the worker's own connection: reads the run's own history and describes other runs. */
+  /** Uses the worker's own connection: reads the history of the run and describes other runs. */
   readonly temporal: Client;
-  /** Where reports of ended runs are kept as files too. */
+  /** The directory for report files of ended runs. */
   readonly reportDirectory: string | undefined;
-  /** What outlives runs, of each deployment. */
+  /** State of each deployment that outlives its runs. */
   readonly records: Records;
   /** For tests. */
   readonly timing?: Timing | undefined;
@@ -72,29 +72,29 @@ export interface ActivityDependencies {
 export interface Execution {
   /** Aborted when the activity is cancelled or its worker stops. */
   readonly signal: AbortSignal;
-  /** The run in whose name this activity acts, from the activity's own context and never from input. */
+  /** The run that this activity acts for. Taken from the activity's context, never from its input. */
   readonly run: RunContext;
-  /** The step that it serves; undefined beside the steps, where an activity changes nothing. */
+  /** The step that the activity belongs to; undefined outside of steps, where an activity changes nothing. */
   readonly step: StepHeader | undefined;
-  /** Kept by `readActConfirm`, read where an error leaves the activity. */
+  /** Written by `readActConfirm`, read when an error leaves the activity. */
   readonly doubt: OutcomeDoubt;
   readonly timing: Timing;
-  /** Since the activity was scheduled first until this attempt was, ms by the server's clock: budgets count it. */
+  /** From the first scheduling of the activity to that of this attempt, ms by the server's clock. Counts against budgets. */
   readonly spentMs: number;
   /** Shown in the pending activity until it ends. Never holds a secret. */
   progress(text: string): void;
-  /** Throws where the activity was cancelled: called right before each changing request. */
+  /** Throws if the activity was cancelled. Called right before each changing request. */
   throwIfCancelled(): void;
   /**
-   * As {@link throwIfCancelled}, and throws where Temporal gave this attempt up while its process stood still: called right
-   * before what no two attempts may do.
+   * Like {@link throwIfCancelled}. Also throws if Temporal abandoned this attempt while its process was stalled. Called right
+   * before actions that no two attempts may take.
    */
   assertCurrentAttempt(): Promise<void>;
-  /** Whether another attempt may be at work in the place of this one: then what this one left is for that one to settle. */
+  /** Whether another attempt may have replaced this one. If so, the other attempt settles what this one left behind. */
   mayBeGivenUp(): Promise<boolean>;
 }
 
-/** What an activity works with: its attempt, and what the worker was given. */
+/** What an activity works with: its attempt, and what the worker provides. */
 export interface ActivityContext extends Execution, WorkerContext {}
 
 /** What all activities of a worker share. */
@@ -105,12 +105,12 @@ interface WorkerContext extends ActivityDependencies {
 
 const executions = new AsyncLocalStorage<ActivityContext>();
 
-/** As {@link currentExecution}; undefined outside of an activity, as in a look from a shell. */
+/** Like {@link currentExecution}; undefined outside of an activity, as in a check from a shell. */
 export function executionHere(): ActivityContext | undefined {
   return executions.getStore();
 }
 
-/** What the activity works with that is under way here. */
+/** The context of the activity that is running here. */
 export function currentExecution(): ActivityContext {
   const found = executionHere();
   if (found === undefined) throw new TypeError('not inside an activity');
@@ -132,15 +132,15 @@ export function betweenClusters({ deployment, primary, secondary }: BetweenClust
 }
 
 /**
- * What every activity is wrapped in, for the worker: it checks the input, refuses to change anything after a reset until an
- * operator acknowledged it, heartbeats from a timer so that a dead worker is noticed within seconds, and turns every error
- * into an ApplicationFailure of the project's codes, redacted.
+ * The interceptor around every activity of a worker. It checks the input, refuses changes after a reset until an operator
+ * has acknowledged the reset, heartbeats from a timer so that a dead worker is noticed within seconds, and converts every
+ * error into a redacted ApplicationFailure with one of the project's codes.
  */
 export function interceptActivities(
   dependencies: ActivityDependencies,
   clusters = new Clusters(dependencies),
 ): ActivityInterceptorsFactory {
-  // Copied for each attempt: the inventory may be another one by then.
+  // Copied for each attempt: the inventory may have changed by then.
   return (context) => {
     const given = { ...dependencies, timing: dependencies.timing ?? TIMING, clusters };
     return { inbound: { execute: (input, next) => executeActivity(context, given, input, () => next(input)) } };
@@ -166,7 +166,7 @@ async function executeActivity(
     );
   } catch (error) {
     if (signal.aborted && isCancellationOf(error)) throw new CancelledFailure('cancelled');
-    // Also what was refused before it began: an attempt before this one may have begun.
+    // Also if this attempt was refused before it began: an earlier attempt may have begun.
     throw toFailure(
       changes && doubt.mayHaveSent && isRunbookError(error) ? error.with({ outcomeKnown: false }) : error,
     );
@@ -179,7 +179,7 @@ async function heartbeating<T>(
   body: (execution: ActivityContext) => Promise<T>,
 ): Promise<T> {
   const { info, cancellationSignal: signal } = context;
-  // One activity reads many nodes at once, each request listening for its own cancellation.
+  // One activity reads many nodes at once, and each request listens for cancellation.
   setMaxListeners(0, signal);
   let progress = '';
   const heartbeatMs = Math.min(HEARTBEAT_MS, (info.heartbeatTimeoutMs ?? Infinity) / HEARTBEATS);
@@ -207,7 +207,7 @@ async function heartbeating<T>(
   }
 }
 
-/** @throws RunbookError NOT_APPROVED for an activity that was started alone: nothing could be proven in its history */
+/** @throws RunbookError NOT_APPROVED for an activity without a run: there is no history that could prove anything */
 function runOf({ info }: Context): RunContext {
   const { workflowExecution: workflow, workflowNamespace: ns } = info;
   if (workflow !== undefined && ns !== undefined) return { ns, wid: workflow.workflowId, rid: workflow.runId };
@@ -246,7 +246,7 @@ function isCancellationOf(error: unknown): boolean {
   return (
     error instanceof CancelledFailure ||
     isRunbookError(error, 'REQUEST_CANCELLED') ||
-    // By its name: an error of a module of Node may come from another realm.
+    // Checked by name: an error of a Node module may come from another realm.
     (error as { readonly name?: unknown } | undefined)?.name === 'AbortError'
   );
 }
@@ -274,7 +274,7 @@ export function toFailure(error: unknown): ApplicationFailure | CancelledFailure
       ...(error.retryAfterMs === undefined ? {} : { nextRetryDelay: error.retryAfterMs }),
     });
   }
-  // An unknown error may quote anything: its name is all that is told.
+  // An unknown error may quote anything: only its name is reported.
   const name = error instanceof Error ? error.name : typeof error;
   return ApplicationFailure.create({
     type: 'INTERNAL',
@@ -288,32 +288,32 @@ function shown(text: string | undefined): string | undefined {
   return text === undefined ? undefined : redact(text);
 }
 
-/** How long Temporal may take to say whether an attempt still counts. */
+/** How long Temporal may take to answer whether an attempt is still current. */
 const ASK_MS = 3_000;
 
-/** `replaced`: another attempt may be at work. `run-over`: nobody is. */
+/** `replaced`: another attempt may be at work. `run-over`: no attempt is. */
 type Standing = 'counts' | 'replaced' | 'run-over';
 
 /**
- * Whether an attempt of an activity still counts. While a process stands still (frozen, its machine paused, its event loop
- * blocked) no heartbeat leaves it: Temporal gives the attempt up and begins another. When it wakes it must not go on
- * beside that one. Only after a standstill Temporal is asked; without one a check costs nothing.
+ * Whether an attempt of an activity is still current. A stalled process (frozen, its machine paused, its event loop blocked)
+ * sends no heartbeats: Temporal abandons the attempt and begins another. When the process wakes up, it must not continue
+ * beside the new attempt. Temporal is asked only after a stall; without one, a check costs nothing.
  *
- * Two clocks, because each misses something: the monotonic one does not count while the machine sleeps, the other one may
- * be set.
+ * Two clocks are read because each misses something: the monotonic clock stops while the machine sleeps, and the wall clock
+ * may be set.
  */
 class AttemptFence {
   #monotonic = performance.now();
   #wall = Date.now();
   #stoodStill = false;
 
-  /** @param stillMs - so long without {@link turn} is a standstill */
+  /** @param stillMs - this long without {@link turn} counts as a stall */
   constructor(
     private readonly context: Context,
     private readonly stillMs: number,
   ) {}
 
-  /** Called again and again by a timer of this process. */
+  /** Called at intervals by a timer of this process. */
   turn(): void {
     const monotonic = performance.now();
     const wall = Date.now();
@@ -323,14 +323,14 @@ class AttemptFence {
   }
 
   /**
-   * @throws CancelledFailure where this attempt was cancelled, or does not count any more
-   * @throws RunbookError TEMPORAL_UNAVAILABLE where nobody can say whether it does
+   * @throws CancelledFailure if this attempt was cancelled or is no longer current
+   * @throws RunbookError TEMPORAL_UNAVAILABLE if it cannot be determined whether it is current
    */
   async throwIfSo(): Promise<void> {
     if (this.context.cancellationSignal.aborted) throw new CancelledFailure('cancelled before the call was sent');
     this.turn();
     while (this.#stoodStill) {
-      // A standstill while Temporal is asked may outlast its answer: then it is asked again.
+      // A stall while Temporal is asked may make its answer obsolete: then it is asked again.
       this.#stoodStill = false;
       const standing = await this.#ask().catch((error: unknown): never => {
         this.#stoodStill = true;
@@ -344,7 +344,7 @@ class AttemptFence {
     }
   }
 
-  /** Whether another attempt may be at work in the place of this one; so too where Temporal does not answer. */
+  /** Whether another attempt may have replaced this one; also true if Temporal does not answer. */
   async mayBeReplaced(): Promise<boolean> {
     this.turn();
     const { notFound = false, timedOut = false, reset = false } = this.context.cancellationDetails ?? {};

@@ -7,8 +7,8 @@ export { Records } from './record';
 export { sweepLedger, tellRecordAlarm } from './ceremony/token-ledger';
 export { tellOverdueReadiness } from './readiness/summary';
 
-/** What the workers offer, by the names under which Temporal knows it. They run inside of {@link interceptActivities} only. */
+/** The activities that workers offer, by their Temporal names. They run only inside {@link interceptActivities}. */
 export const activities = { ...offered };
 
-/** Workflows import this as a type: no code of the activities is in their bundle. */
+/** Workflows import this as a type only: no activity code gets into their bundle. */
 export type RunbookActivities = typeof activities;

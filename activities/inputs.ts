@@ -18,26 +18,26 @@ import { CONTROL_ACTIONS } from '../src/contracts/signals';
 import { RunbookError } from '../src/errors';
 
 type InputOf<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
-/** The names of all members of all inputs. */
+/** The member names of all activity inputs. */
 type Member = { [K in keyof RunbookActivities]: keyof InputOf<K> }[keyof RunbookActivities];
-/** The activities that are told a kind of replication, always. */
+/** The activities whose input always has a kind of replication. */
 type OfOneKind = {
   [K in keyof RunbookActivities]: InputOf<K> extends OfKind ? K : never;
 }[keyof RunbookActivities];
 
 const MOST = 1_000;
-/** Numbers of signals in one call: a run that is flooded gives many. */
+/** Signal numbers in one call: a run that is flooded with signals passes many. */
 const MOST_ARRIVALS = 100_000;
 const text = (most: number) => z.string().max(most);
 const list = <T extends z.ZodType>(of: T, most = MOST) => z.array(of).max(most);
 const positive = z.int().min(1);
 const walIndex = z.string().regex(/^\d{1,20}$/, 'must be a WAL index in decimal digits');
-/** What stands in a path of the interface: the id of a secondary. */
+/** A value that becomes part of an API path: the id of a secondary. */
 const pathPart = z.string().regex(/^(?!\.{1,2}$)[^\s/\\?#%]{1,200}$/, 'must be a single path segment');
 const person = text(200);
 const digest = text(200);
 const cid = z.uuid();
-/** What is verified by what is in it, wherever it is used. */
+/** Verified by its own contents wherever it is used. */
 const verified = z.looseObject({});
 const paths = z.looseObject({ paths: list(text(1_000), 10_000).optional() });
 const filterState = z.union([z.literal('none'), paths]);
@@ -54,14 +54,14 @@ const ceremony = z.looseObject({
   holders: list(person).optional(),
 });
 
-/** The same for several. */
+/** The same schema for several names. */
 function all<T extends z.ZodType, N extends Member | OfOneKind>(type: T, ...names: readonly N[]) {
   return Object.fromEntries(names.map((name) => [name, type])) as Readonly<Record<N, T>>;
 }
 
 /**
- * One schema for each member of the inputs of all activities: a name means the same in each of them, and one that is not
- * listed here does not compile. Which are needed say the types; what an activity cannot do without it looks for itself.
+ * One schema for each member of all activity inputs. A name means the same in all of them, and a name that is missing here
+ * does not compile. The types say which members are required; an activity checks what it cannot do without.
  */
 export const INPUT_MEMBERS = {
   ...all(z.boolean(), 'calledBefore', 'former', 'mayBeSent', 'wayBack'),
@@ -99,7 +99,7 @@ export const INPUT_MEMBERS = {
   gate: z.enum(GATE_NAMES),
   given: z.unknown(),
   holders: list(person),
-  // Those of the others, whose own activities verify approvals, are no input.
+  // The other hooks are not an input: activities of their own run them and verify the approval.
   hook: z.enum(['quiesce', 'traffic', 'release']),
   id: pathPart,
   kind: z.enum(['dr', 'performance', 'operation-token', 'root-token']),
@@ -134,16 +134,16 @@ export const INPUT_MEMBERS = {
 
 const anyInput = z.looseObject(INPUT_MEMBERS).partial();
 const ofKind = anyInput.extend({ kind: replicationKind });
-/** A DR secondary takes nothing without an operation token. */
+/** A DR secondary accepts no change without an operation token. */
 const onSecondary = ofKind.refine(({ kind, token }) => kind !== 'dr' || token !== undefined, {
   path: ['token'],
   message: 'required for a DR secondary',
 });
-/** A performance secondary follows nobody without the filter that it must have. */
+/** A performance secondary follows no primary unless its expected filter is given. */
 const hasFilter = ({ kind, expected }: { readonly kind: string; readonly expected?: unknown }) =>
   kind === 'dr' || z.object({ filter: z.unknown() }).safeParse(expected).data?.filter !== undefined;
 const filterNeeded = { path: ['expected'], message: 'required for a performance secondary' };
-/** Activities that do the same for both kinds of replication, told which. */
+/** Activities that work for both kinds of replication. */
 const OF_KIND = {
   ...all(ofKind, 'awaitReplicationDisabled', 'awaitSecondaryGone', 'awaitServiceReady', 'proveWrite'),
   ...all(ofKind, 'checkFormerPrimaryDemoted', 'compareAfterDemotion', 'compareMerkleRoots', 'demotePrimary'),
@@ -153,17 +153,17 @@ const OF_KIND = {
   ...all(ofKind.refine(hasFilter, filterNeeded), 'enableSecondary', 'issueOutsideToken'),
   updatePrimary: onSecondary.refine(hasFilter, filterNeeded),
 } as const satisfies Readonly<Record<OfOneKind, z.ZodType>>;
-/** Who assesses a runbook is named after it, and given its input as the run read it. */
+/** The activity that assesses a runbook is named after it. It receives the input as the run has read it. */
 const assessing = (runbook: RunbookName) => `assess${runbook.replace(/^./, (first) => first.toUpperCase())}`;
 const ofRunbook = (name: string, runbook: RunbookName) =>
   [name, anyInput.extend({ input: RUNBOOK_INPUTS[runbook] })] as const;
 const schemas = new Map<string, z.ZodType>([
   ...Object.entries(OF_KIND),
-  // Readiness is given a deployment alone.
+  // The input of readiness is a deployment only.
   ...RUNBOOK_NAMES.filter((name) => name !== 'readiness').map((name) => ofRunbook(assessing(name), name)),
   ofRunbook('requestTakeOver', 'drFailover'),
 ]);
-// Without one the filter that is there would be deleted.
+// Without a filter, the existing one would be deleted.
 schemas.set('writePathsFilter', anyInput.required({ filter: true }));
 schemas.set(
   'sampleWal',
@@ -176,10 +176,10 @@ schemas.set(
 );
 
 /**
- * Refuses an input of another shape, with numbers and lists beyond what an activity is made for, or with names that could
- * be something else in a path. The input itself goes on as it is.
+ * Refuses an input that has the wrong shape, numbers or lists beyond the limits of an activity, or names that could change a
+ * path. The input itself is passed on unchanged.
  *
- * @throws RunbookError INVALID_INPUT, which names members and repeats no value
+ * @throws RunbookError INVALID_INPUT, which names members and quotes no values
  */
 export function checkInput(activity: string, input: unknown): void {
   const parsed = (schemas.get(activity) ?? anyInput).safeParse(input);

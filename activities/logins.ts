@@ -8,27 +8,27 @@ import { ServiceClient } from '../src/vault';
 import type { LoginToken, RequestBody } from '../src/vault';
 import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
 
-/** A token lives at least so long when it is given out, where its role lets it: a change of the primary takes minutes. */
+/** Minimum remaining life of a token when it is handed out, if its role permits: a primary change takes minutes. */
 export const LOGIN_LIFE_MS = 5 * 60_000;
-/** After a renewal and a login that both failed, while the token still lives. */
+/** Pause after a renewal and a login have both failed, while the token is still valid. */
 const PAUSE_MS = 15_000;
-/** A living token that is refused for its rights is replaced once it is older: the role may have other policies since. */
+/** A valid token that lacks rights is replaced if it is older than this: the role may have other policies by now. */
 const RIGHTS_AGE_MS = 60_000;
-/** What a token must live on for its renewal, or the login for another, to be waited for by nobody. */
+/** Remaining life of a token above which no caller waits for its renewal or for a new login. */
 const ENOUGH_MS = 30_000;
-/** What was refused is not sent again for so long; of an AppRole for longer. */
+/** How long a refused login is not sent again; longer for AppRole. */
 const REFUSED_MS = 5_000;
-/** A service locks an AppRole after five refusals, none of which is 15 minutes after the one before. */
+/** The service locks an AppRole after five refusals that are each less than 15 minutes apart. */
 const LOCKED_MS = 16 * 60_000;
-/** For ending all tokens when the worker ends. */
+/** Time for revoking all tokens when the worker stops. */
 const CLOSE_MS = 5_000;
 
-/** The login in words: method and mount, never what it is made with. */
+/** The login as text: method and mount, never its credentials. */
 export function describeLogin({ method, mount }: Login): string {
   return `login by ${method} at auth/${mount}`;
 }
 
-/** What its method takes at `auth/<mount>/login`. */
+/** The request body of the method at `auth/<mount>/login`. */
 async function bodyOf(login: Login): Promise<RequestBody> {
   switch (login.method) {
     case 'approle': {
@@ -43,16 +43,16 @@ async function bodyOf(login: Login): Promise<RequestBody> {
   }
 }
 
-/** Tells whether a login is made with the same again; nothing of it can be read there. */
+/** Identifies repeated logins with the same credentials. The credentials cannot be read from it. */
 function digestOf(body: RequestBody): string {
   const sent = Object.entries(body).map(([name, value]) => [name, value instanceof Secret ? value.reveal() : value]);
   return createHash('sha256').update(JSON.stringify(sent)).digest('hex');
 }
 
-/** A token in hand. Times in ms since the epoch; `Infinity` for no end. */
+/** A token that a login returned. Times in ms since the epoch; `Infinity` for no expiry. */
 interface Held {
   readonly token: Secret<'service-token'>;
-  /** The cluster that gave it. */
+  /** The cluster that issued it. */
   readonly from: string;
   readonly since: number;
   until: number;
@@ -61,15 +61,15 @@ interface Held {
   readonly revocable: boolean;
 }
 
-/** One login of one DR set: its members share tokens, and whichever is primary gives them. */
+/** One login of one DR set. Its members share tokens, which the current primary issues. */
 interface Session {
   readonly login: Login;
   members: readonly ClusterEntry[];
   held: Held | undefined;
-  /** With the one that it took the place of, while that lives: a call that was given it may still use it. */
+  /** Together with the token that it replaced, while that is valid: a call may still use the old one. */
   given: readonly Held[];
   working: Promise<Held> | undefined;
-  /** Until when a failed renewal is not repeated. */
+  /** A failed renewal is not repeated before this time. */
   pausedUntil: number;
   /** By cluster: the last refusal of a login. */
   readonly refused: Map<string, Refusal>;
@@ -77,9 +77,9 @@ interface Session {
 
 interface Refusal {
   readonly error: RunbookError;
-  /** Of what was sent. */
+  /** Digest of the credentials that were sent. */
   readonly digest: string;
-  /** Until when it stands for further logins. */
+  /** Until then the refusal answers further logins. */
   readonly until: number;
 }
 
@@ -89,21 +89,21 @@ interface Serving {
   readonly entry: ClusterEntry;
 }
 
-/** What is observed of a refusal that is for the token and not for a right. */
+/** The observation when the token itself is refused, and not a right of it. */
 export const TOKEN_ENDED = 'an expired token, or one that the cluster does not know';
 
-/** What a cluster makes of a token. `unknown`: it serves no look-ups now, as a DR secondary. */
+/** Whether a cluster knows a token. `unknown`: it serves no lookups at the moment, such as a DR secondary. */
 export type Standing = 'alive' | 'ended' | 'unknown';
 
 /**
- * The tokens that a worker gets by logins, in its memory alone. Renewed when half of a token's life is over; where that
- * fails or gives too little, a new login. Ended when the worker ends.
+ * The tokens that a worker obtains by login, kept only in its memory. A token is renewed when half of its life is over. If
+ * that fails or adds too little time, the worker logs in again. All tokens are revoked when the worker stops.
  */
 export class Logins {
   readonly #log: Log;
   readonly #sessions = new Map<string, Session>();
   readonly #clients = new Map<string, ServiceClient>();
-  /** The end of tokens that others took the place of. */
+  /** The revocation of tokens that were replaced. */
   #ending: Promise<unknown> = Promise.resolve();
 
   constructor(log: Log) {
@@ -111,9 +111,9 @@ export class Logins {
   }
 
   /**
-   * The token of a cluster's login, alive as far as is known.
+   * The token of a cluster's login, valid as far as is known.
    *
-   * @param members - of the cluster's DR set, itself first
+   * @param members - of the cluster's DR set, the cluster itself first
    * @throws RunbookError CREDENTIAL_UNAVAILABLE
    */
   async token(login: Login, members: readonly ClusterEntry[]): Promise<Secret<'service-token'>> {
@@ -124,7 +124,7 @@ export class Logins {
       return held.token;
     const cared = this.#once(session, () => this.#care(session));
     if (held === undefined || held.until - now <= ENOUGH_MS) return (await cared).token;
-    // In an outage the other clusters of the set may take long to be no answer.
+    // In an outage it may take long until the other clusters of the set time out.
     cared.catch((error: unknown) => {
       const code = isRunbookError(error) ? error.code : 'INTERNAL';
       this.#log.warn({ cluster: held.from, code }, 'The token could be neither renewed nor replaced by a new login');
@@ -133,8 +133,8 @@ export class Logins {
   }
 
   /**
-   * Another token in the place of one that `at` refused: what another call got meanwhile, else a new login there. Undefined
-   * where a new one would be no better.
+   * A replacement for a token that a cluster refused: the token that another call obtained meanwhile, otherwise that of a new
+   * login. Undefined if a new token would be no better.
    *
    * @throws RunbookError CREDENTIAL_UNAVAILABLE
    */
@@ -146,7 +146,7 @@ export class Logins {
   ): Promise<Secret<'service-token'> | undefined> {
     const session = this.#session(login, members);
     const { held } = session;
-    // Where both clusters are primary neither knows what the other gives.
+    // If both clusters are primary, neither knows the tokens of the other.
     const mayKnow = standing !== 'ended' || held?.from === members[0]?.name;
     if (held !== undefined && held.token !== refused && mayKnow) return held.token;
     const old = held === undefined || Date.now() - held.since > RIGHTS_AGE_MS;
@@ -154,7 +154,7 @@ export class Logins {
     return (await this.#once(session, async () => this.#logIn(session, await this.#serving(session)))).token;
   }
 
-  /** Asks a cluster whether it knows a token, by looking the token up with itself. */
+  /** Asks a cluster whether it knows a token, by a lookup-self with that token. */
   async standing(entry: ClusterEntry, token: Secret, signal?: AbortSignal): Promise<Standing> {
     const client = this.#client(entry);
     if (!SERVES.includes(await modeOf(client, signal))) return 'unknown';
@@ -166,12 +166,12 @@ export class Logins {
     }
   }
 
-  /** Ends every token that may live, within seconds. What could not be ended is logged, and ends by itself. */
+  /** Revokes all tokens that may be valid, within seconds. A token that could not be revoked is logged, and expires. */
   async close(): Promise<void> {
     const signal = AbortSignal.timeout(CLOSE_MS);
     const over = new Promise((resolve) => signal.addEventListener('abort', resolve));
     const ended = [...this.#sessions.values()].map(async (session) => {
-      // A login that is under way leaves a token too.
+      // A login that is under way also creates a token.
       await Promise.race([session.working?.catch(() => undefined), over]);
       await Promise.all(session.given.map((each) => this.#revoke(session, each, signal)));
     });
@@ -221,7 +221,7 @@ export class Logins {
     }
   }
 
-  /** Undefined where the token cannot be renewed, or lives hardly longer by it: its longest life is near. */
+  /** Undefined if the token cannot be renewed, or gains hardly any time because its maximum TTL is near. */
   async #renew(held: Held, { client }: Serving): Promise<Held | undefined> {
     try {
       const answer = await client.sys.renewSelf({ token: held.token, timeoutMs: CHANGE_TIMEOUT_MS });
@@ -246,7 +246,7 @@ export class Logins {
         'CREDENTIAL_UNAVAILABLE',
         `The ${describeLogin(login)} failed at ${entry.name}: ${error.message}`,
         {
-          // An answer that was lost leaves at most a token that nobody has, and that ends by itself.
+          // A lost answer leaves at most a token that nobody has, and that expires.
           ...{ cluster: entry.name, retryable: error.retryable, httpStatus: error.httpStatus },
           next: `Correct the ${login.method} role on ${entry.name}, or the login credential of the worker; then retry.`,
         },
@@ -274,7 +274,7 @@ export class Logins {
     return session.held;
   }
 
-  /** The member that serves logins now: the cluster itself where it does, else the primary of its DR set. */
+  /** The member that serves logins now: the cluster itself if it does, otherwise the primary of its DR set. */
   async #serving({ login, members }: Session, signal?: AbortSignal): Promise<Serving> {
     const modes = async (entries: readonly ClusterEntry[]) =>
       Promise.all(
@@ -284,7 +284,7 @@ export class Logins {
         }),
       );
     const [own] = members;
-    // Its own answer is enough: the others may be dead, and what serves by itself takes no token of another.
+    // Its own answer is enough: the others may be dead, and a cluster that serves does not accept their tokens.
     const asked = await modes(members.slice(0, 1));
     const seen = asked.some(({ mode }) => SERVES.includes(mode))
       ? asked
@@ -316,7 +316,7 @@ export class Logins {
     }
   }
 
-  /** For logins, and for what is asked of their tokens: with the certificate where the login has one. */
+  /** The client for logins and lookups; with the client certificate if the login uses one. */
   #client({ name, addresses, caFile }: ClusterEntry, login?: Login): ServiceClient {
     const clientCertificate = login?.method === 'cert' ? login : undefined;
     const key = JSON.stringify([addresses, caFile, clientCertificate]);
@@ -326,7 +326,7 @@ export class Logins {
   }
 }
 
-/** When a token is to be renewed or replaced. */
+/** When a token must be renewed or replaced. */
 function careAt({ until, lifeMs }: Held): number {
   return until === Infinity ? Infinity : until - Math.max(lifeMs / 2, Math.min(LOGIN_LIFE_MS, lifeMs * 0.9));
 }
@@ -335,13 +335,13 @@ function endOf({ leaseDurationSeconds }: LoginToken): number {
   return leaseDurationSeconds === 0 ? Infinity : Date.now() + leaseDurationSeconds * 1_000;
 }
 
-/** DR modes in which a cluster serves logins and look-ups, the better one first: one without DR may be no part of the set. */
+/** DR modes in which a cluster serves logins and lookups, best first: without DR it may not belong to the set. */
 const SERVES = ['primary', 'disabled'];
 
-/** The DR mode of a cluster; or why it is not known, or serves nothing. */
+/** The DR mode of a cluster; or why it is not known, or why it serves nothing. */
 async function modeOf(client: ServiceClient, signal?: AbortSignal): Promise<string> {
   try {
-    // A standby may tell of roles that were.
+    // A standby may report an old role.
     const node = await client.activeNode({ signal });
     const { replicationDrMode: mode = 'disabled' } = await client.sys.health({ node, signal });
     return SERVES.includes(mode) ? mode : `DR ${mode}`;

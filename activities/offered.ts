@@ -1,4 +1,4 @@
-/* What the workers offer, by the names under which Temporal knows it. Each runs inside of `interceptActivities` only. */
+/* The activities that workers offer, by their Temporal names. They run only inside `interceptActivities`. */
 export { checkControls } from './approvals/people';
 export { checkApprovals, checkDecisions } from './approvals/people';
 export { createCeremony, destroyCeremonyKeys } from './ceremony/ceremony';

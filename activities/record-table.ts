@@ -4,8 +4,8 @@ import type { RecordChanges, Records } from './record';
 type Values = ReadonlyMap<string, unknown>;
 
 /**
- * What the record keeps of one kind: entries by name, each under `<prefix>:<name>`; or a single one, under the prefix
- * itself, whose name is empty. What does not fit the schema is not there when it is read, and is never written.
+ * The entries of one kind in the record, by name, each under `<prefix>:<name>`. A single entry with an empty name is under
+ * the prefix itself. An entry that does not match the schema reads as missing, and is never written.
  */
 export class RecordTable<T> {
   readonly #prefix: string;
@@ -16,7 +16,7 @@ export class RecordTable<T> {
     this.#schema = schema;
   }
 
-  /** Every entry by its name. */
+  /** All entries by name. */
   async all(records: Records, deployment: string): Promise<ReadonlyMap<string, T>> {
     const { values } = await records.read(deployment);
     const named = [...values.keys()].filter((key) => key.startsWith(`${this.#prefix}:`));
@@ -34,11 +34,11 @@ export class RecordTable<T> {
   }
 
   /**
-   * Writes one entry; undefined takes it away.
+   * Writes one entry; undefined removes it.
    *
-   * @param counts judges what the record holds right before it is written
-   * @returns whether it was written
-   * @throws ZodError before anything is written where it does not fit the schema
+   * @param counts - decides by the current entry, right before the write, whether to write
+   * @returns whether the entry was written
+   * @throws ZodError before anything is written, if the entry does not match the schema
    */
   async put(
     records: Records,
@@ -51,7 +51,7 @@ export class RecordTable<T> {
     return records.change(deployment, (values) => (counts(this.from(values, name)) ? changes : undefined));
   }
 
-  /** Of several entries, or of several tables, that are written at once. Undefined takes an entry away. */
+  /** Changes for entries (also of several tables) that are written at once. Undefined removes an entry. */
   changes(entries: Iterable<readonly [name: string, entry: T | undefined]>): Required<RecordChanges> {
     const put: Record<string, unknown> = {};
     const removed: string[] = [];
@@ -62,7 +62,7 @@ export class RecordTable<T> {
     return { put, removed };
   }
 
-  /** One entry of what was read of the record. */
+  /** One entry of the values that were read from the record. */
   from(values: Values, name = ''): T | undefined {
     return this.#schema.safeParse(values.get(this.#keyOf(name))).data;
   }

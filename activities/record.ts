@@ -23,34 +23,34 @@ import { attest, isAttested, kidOfMark } from '../src/keys';
 import type { SealKeyring } from '../src/keys';
 
 const READ_MS = 12_000;
-/** At most so long until a busy server is asked again. */
+/** Maximum pause before a busy server is asked again. */
 const ASK_AGAIN_MS = 500;
 const WRITE_MS = 5_000;
-/** So long what this worker wrote last is what its next write follows, unless that is refused. */
+/** How long the next write builds on this worker's own last write without reading, unless the write is refused. */
 const OWN_MS = 5_000;
-/** Of one write, where its answer does not come: always with the same ID, so that it takes effect once. */
+/** How often one write is sent if no answer comes. The update ID stays the same, so it takes effect once. */
 const SENT_AT_MOST = 3;
-/** Writes of other workers that may come first, one after the other. */
+/** How many writes of other workers may come first, one after the other. */
 const CONFLICTS = 20;
 
-/** What is changed at once; each key names what it is, such as `token:<id>`. */
+/** Entries that change at once; each key names its kind, such as `token:<id>`. */
 export interface RecordChanges {
   readonly put?: Readonly<Record<string, unknown>>;
   readonly removed?: readonly string[];
 }
 
-/** What the record holds, as far as the workers wrote it. */
+/** The contents of the record that workers wrote. */
 export interface KnownRecord {
   readonly values: ReadonlyMap<string, unknown>;
-  /** Absent where there is nothing yet, or where it is not believed. */
+  /** Absent if there is no record yet, or if the head is not believed. */
   readonly head: RecordHead | undefined;
-  /** What this reading found wrong; told already in log and notification. */
+  /** Problems that this read found. They have already been logged and notified. */
   readonly alarms: readonly Finding[];
 }
 
 interface Found {
   readonly state: RecordState;
-  /** The record's run that said it: no write goes to another, which somebody may have put in its place. */
+  /** The record's run that answered. No write goes to another run: somebody may have put it in its place. */
   readonly runId?: string;
 }
 
@@ -61,25 +61,25 @@ interface Reading extends Found {
 export interface RecordsOptions {
   readonly temporal: Client;
   readonly namespace: string;
-  /** Of this site's workers: a record that others serve is none of ours. */
+  /** The task queue of these workers. A record on another task queue is not ours. */
   readonly taskQueue: string;
   readonly keyring: SealKeyring;
-  /** Tells people at once, whatever becomes of the run that found it. */
+  /** Notifies people at once, regardless of what happens to the run that found the problem. */
   readonly alarm: (deployment: string, finding: Finding) => void;
-  /** For how long a server or a worker that does not answer is asked, ms. */
+  /** How long a server or a worker that does not answer is asked, ms. */
   readonly readMs?: number;
 }
 
 /**
- * The records of all deployments, for the activities of one worker. Workers need nothing in common but Temporal and the
- * seal keys: of two that write at once one is refused, reads again, and writes after the other.
+ * The records of all deployments, for the activities of one worker. Workers share only Temporal and the seal keys. If two of
+ * them write at once, one is refused, reads again, and writes after the other.
  */
 export class Records {
   readonly #options: RecordsOptions;
-  /** The furthest head that this worker saw of each deployment. */
+  /** The latest head that this worker saw of each deployment. */
   readonly #seen = new Map<string, RecordHead>();
   readonly #writing = new Map<string, Promise<unknown>>();
-  /** What this worker wrote last, for its next write. */
+  /** This worker's last write, for its next one. */
   readonly #written = new Map<string, Reading & { readonly until: number }>();
 
   constructor(options: RecordsOptions) {
@@ -90,33 +90,33 @@ export class Records {
     return this.#options.namespace;
   }
 
-  /** What was last seen of the record, for results and the marker. */
+  /** The last head of the record that was seen, for results and the marker. */
   seen(deployment: string): RecordHead | undefined {
     return this.#seen.get(deployment);
   }
 
   /**
-   * @param seen heads that were seen before, as they come from results and the marker: one that no worker marked counts
-   *   for nothing
-   * @throws RunbookError RECORD_UNAVAILABLE where nobody answers, PRECONDITION_FAILED where somebody else's workflow is
-   *   in its place: never "nothing is open"
+   * @param seen - heads that were seen before, from results and the marker. A head that no worker marked is ignored
+   * @throws RunbookError RECORD_UNAVAILABLE if no worker answers, PRECONDITION_FAILED if somebody else's workflow is in its
+   *   place. An unreadable record never reads as "no open tokens"
    */
   async read(deployment: string, seen: readonly unknown[] = []): Promise<KnownRecord> {
     return (await this.#read(deployment, seen)).known;
   }
 
   /**
-   * Changes the record, after all that others wrote.
+   * Changes the record, after all writes of others.
    *
-   * @param how from what the record holds; called again where another write came first. Undefined: nothing is written
+   * @param how - derives the changes from the current contents; called again if another write came first. Undefined: nothing
+   *   is written
    * @returns whether something was written
-   * @throws RunbookError as {@link read}; where the outcome is not known, the write may take effect later
+   * @throws RunbookError as {@link read}; if the outcome is not known, the write may take effect later
    */
   async change(
     deployment: string,
     how: (values: ReadonlyMap<string, unknown>) => RecordChanges | undefined,
   ): Promise<boolean> {
-    // One after the other here, so that the writes of this worker do not refuse each other.
+    // Writes of this worker are serialized here, so that they do not conflict with each other.
     const before = this.#writing.get(deployment) ?? Promise.resolve();
     const writing = before.then(() => this.#change(deployment, how));
     this.#writing.set(
@@ -131,12 +131,12 @@ export class Records {
     how: (values: ReadonlyMap<string, unknown>) => RecordChanges | undefined,
   ): Promise<boolean> {
     let write: RecordWrite | undefined;
-    // What this worker itself wrote a moment ago is not read again: where another wrote since, the next write is refused.
+    // This worker's own last write is not read back: if another worker wrote since, the next write is refused.
     let own = this.#written.get(deployment);
     if (own && own.until < performance.now()) own = undefined;
     for (let tries = 1; ; tries += 1) {
       const { known, state, runId } = own ?? (await this.#read(deployment, []));
-      // Refused because it is in the record already: the answer to its first copy was lost.
+      // Refused because the record already has it: the answer to its first copy was lost.
       if (write !== undefined && state.head?.mark === write.head.mark) return true;
       const changes = how(known.values);
       if (changes === undefined && own === undefined) return false;
@@ -150,10 +150,10 @@ export class Records {
         if (runId !== undefined) this.#remember(deployment, written(state, write), runId);
         return true;
       } catch (error) {
-        // Another write came first, or the run of the record ended: what holds now is read again.
+        // Another write came first, or the run of the record ended: the contents are read again.
         const again = error instanceof WorkflowUpdateFailedError || error instanceof WorkflowNotFoundError;
         if (!again || tries === CONFLICTS) throw unreachable(deployment, 'written', error);
-        // The record may be between two of its runs, or others write as fast.
+        // The record may be between two runs, or others may write just as fast.
         await delay(Math.random() * Math.min(1_000, 50 * tries));
       }
     }
@@ -166,8 +166,8 @@ export class Records {
   }
 
   /**
-   * Believed entries with what changes, under a head that counts on. What no worker marked goes; what a seal key marked that
-   * is not here stays, for when it is back.
+   * The believed entries with the changes, under a head with the next revision. Entries that no worker marked are dropped.
+   * Entries that were marked with a missing seal key stay, in case the key comes back.
    */
   #writeOf(
     deployment: string,
@@ -196,7 +196,7 @@ export class Records {
     const handle = temporal.workflow.getHandle(recordWorkflowId(deployment), runId);
     for (let sent = 1; ; sent += 1) {
       try {
-        // The mark is the write's own: whoever sends the same write again gets the answer of the first.
+        // The mark is unique to the write: sending the same write again returns the answer of the first.
         const options = { updateId: write.head.mark, args: [write] as [RecordWrite] };
         await temporal.withDeadline(Date.now() + WRITE_MS, () => handle.executeUpdate(RECORD_UPDATE, options));
         return;
@@ -207,7 +207,7 @@ export class Records {
   }
 
   async #read(deployment: string, others: readonly unknown[]): Promise<Reading> {
-    // As it was before this reading: what another reading sees meanwhile may be younger.
+    // The heads from before this read: a concurrent read may see a later one.
     const before = [this.#seen.get(deployment), ...others].filter((each) => this.#isHead(deployment, each));
     const alarms: Finding[] = [];
     const { state, runId } = await this.#find(deployment, alarms);
@@ -226,14 +226,14 @@ export class Records {
     return { known, state, ...(runId !== undefined && { runId }) };
   }
 
-  /** What went back was told: from now on the record is compared with what it is now. */
+  /** After the record went back and this was reported, it is compared with its present state. */
   #see(deployment: string, head: RecordHead | undefined, wentBack: boolean): void {
     const seen = this.#seen.get(deployment);
     if (wentBack) this.#seen.delete(deployment);
     if (head && (wentBack || seen === undefined || seen.counter < head.counter)) this.#seen.set(deployment, head);
   }
 
-  /** As {@link #findOnce}; a server that is busy is asked again until the time is over. */
+  /** Like {@link #findOnce}; a busy server is asked again until the time is over. */
   async #find(deployment: string, alarms: Finding[]): Promise<Found> {
     const until = Date.now() + (this.#options.readMs ?? READ_MS);
     for (;;) {
@@ -248,13 +248,13 @@ export class Records {
     }
   }
 
-  /** The record that runs; one that somebody ended is started again from its last state. */
+  /** The running record. If somebody ended it, it is started again from its last state. */
   #findOnce(deployment: string, alarms: Finding[], until: number): Promise<Found> {
     const { temporal, taskQueue } = this.#options;
     const handle = temporal.workflow.getHandle(recordWorkflowId(deployment));
     return temporal.withDeadline(until, async () => {
       const asked = handle.query<unknown>(RECORD_QUERY);
-      // Nobody may answer for what stands in the place of the record.
+      // If another workflow is in the record's place, the query may go unanswered.
       asked.catch(() => undefined);
       const { type, taskQueue: queue, status, runId } = await handle.describe();
       const isOurs = type === RECORD_WORKFLOW && queue === taskQueue;
@@ -265,7 +265,7 @@ export class Records {
     });
   }
 
-  /** @param ended the record's last run; looked for where something else was in its place since */
+  /** @param ended - the record's last run; searched for if something else has been in its place since */
   async #restored(deployment: string, ended: string | undefined, alarms: Finding[]): Promise<RecordState> {
     const { temporal, taskQueue } = this.#options;
     const workflowId = recordWorkflowId(deployment);
@@ -275,7 +275,7 @@ export class Records {
     if (runId === undefined)
       for await (const run of temporal.workflow.list({ query })) if (run.taskQueue === taskQueue) runId ??= run.runId;
     if (runId === undefined) return { entries: {} };
-    // Nothing can be written to it any more.
+    // It ended: nothing can write to it any more.
     const last = stateOf(await temporal.workflow.getHandle(workflowId, runId).query(RECORD_QUERY));
     await this.#start(deployment, last);
     alarms.push(wasEnded(deployment, runId));

@@ -11,22 +11,22 @@ import { currentExecution } from './execution';
 const LAST_RUN_MS = 2_000;
 
 interface RecordStanding {
-  /** How far the record has come; kept in the run's result, with which the next run compares it. */
+  /** The head of the record. It is kept in the run's result, and the next run compares it. */
   readonly record?: RecordHead;
   readonly findings: readonly Finding[];
 }
 
 interface RunBeginning extends RecordStanding {
-  /** What the schema of the runbook makes of the input. */
+  /** The input as parsed by the schema of the runbook. */
   readonly input: z.infer<(typeof RUNBOOK_INPUTS)[RunbookName]>;
 }
 
 /**
- * The input of a runbook, with its defaults, and how the deployment's record stands: what a run does first, beside and
- * before every step.
+ * Reads the input of a runbook, with its defaults, and the state of the deployment's record. A run does this before its
+ * first step.
  *
- * @param given - the start input as it came
- * @throws RunbookError INVALID_INPUT: it names fields and wanted types, and quotes no value; UNKNOWN_DEPLOYMENT
+ * @param given - the start input as received
+ * @throws RunbookError INVALID_INPUT, which names fields and expected types and quotes no values; UNKNOWN_DEPLOYMENT
  */
 export async function readRunbookInput({
   runbook,
@@ -42,7 +42,7 @@ export async function readRunbookInput({
   const parsed = RUNBOOK_INPUTS[runbook].safeParse(given);
   if (parsed.success) {
     const input = parsed.data;
-    // Before the run waits for anybody, and before its start says that it began.
+    // Checked before the run waits for anybody, and before its start is announced.
     findDeployment(currentExecution().inventory, input.deployment);
     return { input, ...(await recordStanding(input.deployment, lockWorkflowId(runbook, input))) };
   }
@@ -56,8 +56,8 @@ function wrongInput(runbook: RunbookName, message: string, needed: string): Runb
 }
 
 /**
- * How the record of a deployment stands, compared with what the last run under the same lock saw. No run is held back by
- * it: what is wrong is a finding.
+ * Compares the record of a deployment with what the last run under the same lock saw. A problem becomes a finding and never
+ * stops a run.
  */
 async function recordStanding(deployment: string, lockId: string | undefined): Promise<RecordStanding> {
   const { records } = currentExecution();
@@ -73,7 +73,7 @@ async function recordStanding(deployment: string, lockId: string | undefined): P
   }
 }
 
-/** What is written there is believed only where a worker marked it. */
+/** The result is believed only if a worker marked it. */
 async function seenByLastRun(workflowId: string): Promise<readonly unknown[]> {
   const { temporal, log } = currentExecution();
   try {
