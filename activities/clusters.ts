@@ -112,7 +112,7 @@ export class Clusters {
           return other;
         }
         if (standing === 'unknown') throw refusal;
-        const right = `Add this rule to the policy of the workers' credential: \`${ruleFor(method, path)}\``;
+        const right = `Add to the policy of the workers' credential: \`${ruleFor(method, path)}\``;
         const ended = `Renew the credential of ${owner.name}: ${'method' in credential ? describeLogin(credential) : describeSource(credential)}; then retry.`;
         throw refusal.with(standing === 'alive' ? { next: right } : { observed: TOKEN_ENDED, next: ended });
       },

@@ -21,8 +21,9 @@ import { checkInput } from './inputs';
 import type { Records } from './record';
 
 /**
- * Three heartbeats fit into the heartbeat timeout: the SDK delays none by more than half a second. Twice the interval without
- * a heartbeat counts as a stall. Another attempt begins even later: after the timeout and the first retry interval.
+ * Three heartbeats fit into the heartbeat timeout: the SDK delays none by more than half a second. Twice the interval
+ * without a heartbeat counts as a stall. Another attempt begins even later: after the timeout and the first retry
+ * interval.
  */
 const HEARTBEATS = 3;
 const HEARTBEAT_MS = 1_500;
@@ -37,8 +38,9 @@ const STEP = z.looseObject({
 type StepHeader = z.infer<typeof STEP>;
 
 /**
- * Whether a request with an unknown effect may have been sent: its answer was lost in this attempt, or an earlier attempt
- * may have sent it and died. While this is set, no error that leaves the activity claims that the outcome is known.
+ * Whether a request with an unknown effect may have been sent: its answer was lost in this attempt, or an earlier
+ * attempt may have sent it and died. While this is set, no error that leaves the activity claims that the outcome is
+ * known.
  */
 interface OutcomeDoubt {
   mayHaveSent: boolean;
@@ -86,8 +88,8 @@ export interface Execution {
   /** Throws if the activity was cancelled. Called right before each changing request. */
   throwIfCancelled(): void;
   /**
-   * Like {@link throwIfCancelled}. Also throws if Temporal abandoned this attempt while its process was stalled. Called right
-   * before actions that no two attempts may take.
+   * Like {@link throwIfCancelled}. Also throws if Temporal abandoned this attempt while its process was stalled. Called
+   * right before actions that no two attempts may take.
    */
   assertCurrentAttempt(): Promise<void>;
   /** Whether another attempt may have replaced this one. If so, the other attempt settles what this one left behind. */
@@ -132,9 +134,9 @@ export function betweenClusters({ deployment, primary, secondary }: BetweenClust
 }
 
 /**
- * The interceptor around every activity of a worker. It checks the input, refuses changes after a reset until an operator
- * has acknowledged the reset, heartbeats from a timer so that a dead worker is noticed within seconds, and converts every
- * error into a redacted ApplicationFailure with one of the project's codes.
+ * The interceptor around every activity of a worker. It checks the input, refuses changes after a reset until an
+ * operator has acknowledged the reset, heartbeats from a timer so that a dead worker is noticed within seconds, and
+ * converts every error into a redacted ApplicationFailure with one of the project's codes.
  */
 export function interceptActivities(
   dependencies: ActivityDependencies,
@@ -295,12 +297,12 @@ const ASK_MS = 3_000;
 type Standing = 'counts' | 'replaced' | 'run-over';
 
 /**
- * Whether an attempt of an activity is still current. A stalled process (frozen, its machine paused, its event loop blocked)
- * sends no heartbeats: Temporal abandons the attempt and begins another. When the process wakes up, it must not continue
- * beside the new attempt. Temporal is asked only after a stall; without one, a check costs nothing.
+ * Whether an attempt of an activity is still current. A stalled process (frozen, its machine paused, its event loop
+ * blocked) sends no heartbeats: Temporal abandons the attempt and begins another. When the process wakes up, it must
+ * not continue beside the new attempt. Temporal is asked only after a stall; without one, a check costs nothing.
  *
- * Two clocks are read because each misses something: the monotonic clock stops while the machine sleeps, and the wall clock
- * may be set.
+ * Two clocks are read because each misses something: the monotonic clock stops while the machine sleeps, and the wall
+ * clock may be set.
  */
 class AttemptFence {
   #monotonic = performance.now();

@@ -60,8 +60,8 @@ function all<T extends z.ZodType, N extends Member | OfOneKind>(type: T, ...name
 }
 
 /**
- * One schema for each member of all activity inputs. A name means the same in all of them, and a name that is missing here
- * does not compile. The types say which members are required; an activity checks what it cannot do without.
+ * One schema for each member of all activity inputs. A name means the same in all of them, and a name that is missing
+ * here does not compile. The types say which members are required; an activity checks what it cannot do without.
  */
 export const INPUT_MEMBERS = {
   ...all(z.boolean(), 'calledBefore', 'former', 'mayBeSent', 'wayBack'),
@@ -176,8 +176,8 @@ schemas.set(
 );
 
 /**
- * Refuses an input that has the wrong shape, numbers or lists beyond the limits of an activity, or names that could change a
- * path. The input itself is passed on unchanged.
+ * Refuses an input that has the wrong shape, numbers or lists beyond the limits of an activity, or names that could
+ * change a path. The input itself is passed on unchanged.
  *
  * @throws RunbookError INVALID_INPUT, which names members and quotes no values
  */

@@ -96,8 +96,8 @@ export const TOKEN_ENDED = 'an expired token, or one that the cluster does not k
 export type Standing = 'alive' | 'ended' | 'unknown';
 
 /**
- * The tokens that a worker obtains by login, kept only in its memory. A token is renewed when half of its life is over. If
- * that fails or adds too little time, the worker logs in again. All tokens are revoked when the worker stops.
+ * The tokens that a worker obtains by login, kept only in its memory. A token is renewed when half of its life is over.
+ * If that fails or adds too little time, the worker logs in again. All tokens are revoked when the worker stops.
  */
 export class Logins {
   readonly #log: Log;
@@ -133,8 +133,8 @@ export class Logins {
   }
 
   /**
-   * A replacement for a token that a cluster refused: the token that another call obtained meanwhile, otherwise that of a new
-   * login. Undefined if a new token would be no better.
+   * A replacement for a token that a cluster refused: the token that another call obtained meanwhile, otherwise that of
+   * a new login. Undefined if a new token would be no better.
    *
    * @throws RunbookError CREDENTIAL_UNAVAILABLE
    */

@@ -4,50 +4,50 @@ import { RunbookError, isRunbookError } from '../src/errors';
 import type { ClusterAccess } from './clusters';
 import type { Execution } from './execution';
 
-/** The time-out of one changing HTTP request, ms. Shorter than what Temporal waits before another attempt. */
+/** Timeout of one changing HTTP request, ms. Shorter than the time before Temporal begins another attempt. */
 export const CHANGE_TIMEOUT_MS = 8_000;
-/** Of a change of roles, ms: another attempt begins later than that (decision 21). Its effect is read anyway. */
+/** Timeout of a role change, ms: another attempt begins later (decision 21). Its effect is read in any case. */
 export const ROLE_TIMEOUT_MS = 4_000;
 
-/** What is waited for by time alone, ms. No configuration has it: only tests give shorter times. */
+/** Fixed waiting times, ms. They are not configurable: only tests set shorter ones. */
 export const TIMING = {
-  /** How long a changing request can be under way without an answer. */
+  /** How long a changing request can be in flight without an answer. */
   underWayMs: CHANGE_TIMEOUT_MS,
-  /** Longer than a promotion without an answer can be under way. */
+  /** Longer than a promotion without an answer can be in flight. */
   settleMs: CHANGE_TIMEOUT_MS + 1_000,
-  /** For how long standbys may lag behind their active node right after a change of roles. */
+  /** How long standbys may lag behind their active node right after a role change. */
   lagMs: 5_000,
-  /** How long a successor may take to have the last writes where a loss is accepted: whether one can be excluded depends on it. */
+  /** If loss is accepted: how long the candidate may take to receive the last writes, so that loss may still be ruled out. */
   momentMs: 1_000,
-  /** How long a cluster that was just promoted may refuse good tokens. */
+  /** How long a newly promoted cluster may refuse valid tokens. */
   refusedMs: 2_000,
   /** How long a quota may take to reach every node. */
   quotaMs: 10_000,
-  /** Between two reads while a state is awaited. */
+  /** Pause between two reads while a state is awaited. */
   pollMs: 300,
-  /** For how long the last share of a token generation waits for its note in the record. */
+  /** How long the last share of a token generation waits for its note in the record. */
   noteMs: 5_000,
-  /** Between refusals of a token that together prove something of it: a node that restarts refuses living ones too. */
+  /** Pause between refusals of a token that count as proof together: a restarting node also refuses valid tokens. */
   refusalMs: 500,
 };
 export type Timing = Readonly<typeof TIMING>;
 
-/** Reads in a row that must say "not there" before a call whose answer was lost counts as without effect. */
+/** Consecutive reads that must say "not there" before a call with a lost answer counts as without effect. */
 const STABLE_READS = 4;
 const MAX_CALLS = 3;
-/** Polls that must have said "not there" or failed before a deadline ends, where nothing else is given. */
+/** Default number of polls that must have said "not there" or failed before a deadline ends. */
 const MIN_POLLS = 4;
 
 /**
- * Time to wait for a state, on the monotonic clock. It never ends on the strength of the clock alone: some polls must
- * have failed, and the last of them must have begun after the end. So a worker that stood still looks once more.
+ * Time to wait for a state, on the monotonic clock. The clock alone never ends it: several polls must have failed, and
+ * the last of them must have begun after the time was over. A worker that was stalled therefore polls once more.
  */
 export class Deadline {
   readonly #ends: number;
   #polls = 0;
   #polledAfter = false;
 
-  /** @param spentMs - of it, in attempts of the activity before this one */
+  /** @param spentMs - the part that earlier attempts of the activity used up */
   constructor(
     readonly ms: number,
     readonly minPolls = MIN_POLLS,
@@ -56,7 +56,7 @@ export class Deadline {
     this.#ends = performance.now() + Math.max(0, ms - spentMs);
   }
 
-  /** One look at the state. */
+  /** One read of the state. */
   async poll<T>(read: () => Promise<T>): Promise<T> {
     const after = this.leftMs === 0;
     try {
@@ -67,7 +67,7 @@ export class Deadline {
     }
   }
 
-  /** Time that is left, ms. */
+  /** Remaining time, ms. */
   get leftMs(): number {
     return Math.max(0, this.#ends - performance.now());
   }
@@ -82,7 +82,7 @@ export class Deadline {
   }
 }
 
-/** Options of a call that changes something, with the credential of its cluster, read anew. */
+/** Options of a changing call, with the credential of its cluster read again. */
 export async function withCredential(access: ClusterAccess, { signal }: Pick<Execution, 'signal'>) {
   return { token: await access.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS };
 }
@@ -90,7 +90,7 @@ export async function withCredential(access: ClusterAccess, { signal }: Pick<Exe
 interface Polling<S> {
   readonly read: () => Promise<S>;
   readonly until: (state: S) => boolean;
-  /** And never fewer than a few polls: see {@link Deadline}. */
+  /** Never less than a few polls: see {@link Deadline}. */
   readonly budgetMs: number;
   readonly describe: (state: S) => string;
   /** What is awaited, for the error. */
@@ -100,15 +100,16 @@ interface Polling<S> {
 }
 
 /**
- * Reads until the state is there. Errors that may pass are waited out; others are thrown.
+ * Reads until the state is there. Retryable errors are waited out; others are thrown.
  *
- * @throws RunbookError CONFIRMATION_TIMEOUT with the last observed state; AUDIT_DEVICE_BLOCKED where that was the last
+ * @throws RunbookError CONFIRMATION_TIMEOUT with the last observed state; AUDIT_DEVICE_BLOCKED if that was the last
+ *   error
  */
 export function awaitState<S>(execution: Execution, polling: Polling<S>): Promise<S> {
   return awaitWithin(execution, polling, deadlineOf(execution, polling.budgetMs));
 }
 
-/** As {@link awaitState}, for any answer at all. */
+/** Like {@link awaitState}, but any answer is enough. */
 export function awaitAnswer<S>(
   execution: Execution,
   asked: Pick<Polling<S>, 'read' | 'budgetMs' | 'needed' | 'cluster'>,
@@ -116,7 +117,7 @@ export function awaitAnswer<S>(
   return awaitState(execution, { ...asked, until: () => true, describe: () => '' });
 }
 
-/** As {@link awaitState}; where it is not there in time, what was observed last. What does not pass is thrown. */
+/** Like {@link awaitState}; if the state is not there in time, the last observation. Other errors are thrown. */
 export async function seenInTime<S>(execution: Execution, polling: Polling<S>): Promise<S | { readonly late: string }> {
   try {
     return await awaitState(execution, polling);
@@ -126,7 +127,7 @@ export async function seenInTime<S>(execution: Execution, polling: Polling<S>): 
   }
 }
 
-/** A budget counts from the first attempt of the activity; what this one needs to settle a doubt of an earlier one is left. */
+/** A budget counts from the first attempt of the activity. Time to settle an unknown outcome of an earlier one remains. */
 function deadlineOf({ doubt, spentMs, timing }: Execution, budgetMs: number): Deadline {
   const settlingMs = doubt.mayHaveSent ? timing.underWayMs + STABLE_READS * 1_000 : 0;
   return new Deadline(budgetMs, undefined, Math.min(spentMs, Math.max(0, budgetMs - settlingMs)));
@@ -165,15 +166,15 @@ export interface Change<S> extends Polling<S> {
   /** Refuses to act on what was read: throws. Called before every request. */
   readonly allow?: (state: S) => void;
   /**
-   * The last looks, and what the request needs: where they fail, even without an answer, nothing was sent, and that leaves
-   * no doubt. Gives what sends the changing request once.
+   * The last checks, and whatever the request needs. If they fail, even without an answer, nothing was sent and the
+   * outcome is known. Returns the function that sends the changing request once.
    */
   readonly prepare: (state: S) => Promise<() => Promise<unknown>>;
-  /** Refusals that mean "not yet" and are worth another call within the budget. */
+  /** Whether a refusal means "not yet" and justifies another call within the budget. */
   readonly notYet?: (error: RunbookError) => boolean;
   /**
-   * A change of a role, or a request with an activation token: after a lost answer only reads that began later than it can
-   * be under way prove that it had no effect.
+   * A role change, or a request with an activation token. After a lost answer, only reads that began when the request
+   * can no longer be in flight prove that it had no effect.
    */
   readonly servesOnce?: boolean;
 }
@@ -185,7 +186,7 @@ export interface Changed<S> {
   readonly calledAt?: number;
 }
 
-/** What a change found out, as its activity gives it. */
+/** The result of a change, as its activity returns it. */
 export function resultOf(
   { outcome, calledAt, calls }: Pick<ChangeResult, 'outcome' | 'calledAt' | 'calls'>,
   observed: string,
@@ -194,12 +195,13 @@ export function resultOf(
 }
 
 /**
- * Read, act, confirm. The request is sent again only when reads prove that the one before had no effect; the answer of
- * the service is never taken for completion.
+ * Read, act, confirm. The request is sent again only if reads prove that the previous one had no effect. The answer of
+ * the service never counts as completion.
  *
- * A request whose answer was lost, here or in an attempt of Temporal's before, leaves a doubt in `execution.doubt`, which
- * the interceptor puts on every error that leaves the activity. Only reads that agree on "not there" after the time in
- * which that request can be under way end the doubt. `read` must throw where it does not know: it asks the active node.
+ * A request whose answer was lost, here or in an earlier Temporal attempt, leaves an unknown outcome in
+ * `execution.doubt`. The interceptor adds it to every error that leaves the activity. It ends only with reads that
+ * agree on "not there" after that request can no longer be in flight. `read` must throw if it does not know the state:
+ * it asks the active node.
  */
 export async function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {
   const { doubt } = execution;
@@ -219,23 +221,24 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
       await send();
     });
     if (error !== undefined && error.outcomeKnown) {
-      // Refused for certain. The state may be there all the same: somebody else, or an earlier request of ours.
+      // Refused for certain. The state may be there anyway, through somebody else or through an earlier request of
+      // ours.
       state = await readOnce();
       if (change.until(state)) return { outcome: 'done', state, calls: calls + refusals, calledAt };
-      // Nothing was sent: Temporal tries the activity again once it answers.
+      // Nothing was sent: Temporal retries the activity once it answers.
       if (error.code === 'TEMPORAL_UNAVAILABLE' && error.retryable && change.notYet === undefined) throw error;
       const again = change.notYet?.(error) ?? (error.retryable && refusals < MAX_CALLS * 4);
       if (!again || deadline.isOver) throw lastError(error, { outcomeKnown: !doubt.mayHaveSent });
       refusals += 1;
       execution.progress(`${error.code}; retrying until the budget ends`);
       const pause = error.retryAfterMs ?? execution.timing.pollMs * 2;
-      // The last calls of a budget that is over by the clock do not wait for long.
+      // Once the budget is over by the clock, the last calls do not wait long.
       await delay(Math.min(pause, Math.max(change.pollMs ?? execution.timing.pollMs, deadline.leftMs)), undefined, {
         signal: execution.signal,
       });
       continue;
     }
-    // Taken, or without an answer: it may take effect late, and no refusal of another one settles that.
+    // Accepted, or without an answer: it may take effect late, and no refusal of another request settles that.
     doubt.mayHaveSent = true;
     doubt.since = performance.now();
     state = await confirm(execution, change, deadline, error !== undefined);
@@ -254,8 +257,8 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
 }
 
 /**
- * Ends the doubt once enough reads in a row, all after the time a lost request can be under way, say "not there". The
- * state that is there settles what was sent here, but not what an earlier attempt may have sent.
+ * The outcome is known again once enough consecutive reads say "not there", all of them after a lost request can be in
+ * flight. Seeing the state settles what was sent here, but not what an earlier attempt may have sent.
  */
 function settlingDoubt<S>({ doubt, timing }: Execution, change: Pick<Polling<S>, 'read' | 'until'>): () => Promise<S> {
   let settled = 0;
@@ -277,8 +280,8 @@ function settlingDoubt<S>({ doubt, timing }: Execution, change: Pick<Polling<S>,
 }
 
 /**
- * The state before a request that serves once: where an attempt of Temporal's before may have sent it, reads until it is
- * there, or until that doubt is over.
+ * The state before a request that serves once. If an earlier Temporal attempt may have sent the request, reads until
+ * its effect is there, or until it is certain that it had none.
  */
 export async function awaitSettled<S>(execution: Execution, polling: Polling<S>): Promise<S> {
   const { doubt, timing } = execution;
@@ -290,12 +293,12 @@ export async function awaitSettled<S>(execution: Execution, polling: Polling<S>)
   });
 }
 
-/** What ends the activity: Temporal must not try on with another budget. */
+/** The error that ends the activity: Temporal must not retry with another budget. */
 function lastError(error: RunbookError, { outcomeKnown }: { readonly outcomeKnown: boolean }): RunbookError {
   return error.with({ retryable: false, outcomeKnown });
 }
 
-/** A last look before a request: where it fails, even without an answer, nothing was sent, and the look leaves no doubt. */
+/** A last check before a request. If it fails, even without an answer, nothing was sent: the outcome is known. */
 export async function beforeSending<T>(look: () => Promise<T>): Promise<T> {
   try {
     return await look();
@@ -315,13 +318,13 @@ async function attempt(act: () => Promise<unknown>): Promise<RunbookError | unde
   }
 }
 
-/** Reads until the state is there; where the answer was lost, until reads agree that the request had no effect. */
+/** Reads until the state is there or, if the answer was lost, until reads agree that the request had no effect. */
 function confirm<S>(execution: Execution, change: Change<S>, deadline: Deadline, answerLost: boolean): Promise<S> {
   let notThere = 0;
   let began = 0;
   const underWayMs = change.servesOnce === true ? execution.timing.underWayMs : 0;
   const settledAt = execution.doubt.since + underWayMs;
-  // What was taken late has time to be seen too, whatever earlier attempts spent.
+  // A request that was accepted late also gets time to be confirmed, regardless of what earlier attempts used up.
   const leastMs = Math.max((change.pollMs ?? execution.timing.pollMs) * STABLE_READS * 2 + underWayMs, deadline.ms / 2);
   const polling: Polling<S> = {
     ...change,
@@ -340,7 +343,7 @@ function confirm<S>(execution: Execution, change: Change<S>, deadline: Deadline,
   };
   const within = new Deadline(Math.max(leastMs, deadline.leftMs));
   return awaitWithin(execution, polling, within).catch((error: unknown): never => {
-    // The request was taken, or its answer was lost, and the state was not seen: it may still come.
+    // The request was accepted, or its answer was lost. The state was not seen, but may still come.
     throw isRunbookError(error, 'CONFIRMATION_TIMEOUT') ? lastError(error, { outcomeKnown: false }) : error;
   });
 }

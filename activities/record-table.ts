@@ -4,8 +4,8 @@ import type { RecordChanges, Records } from './record';
 type Values = ReadonlyMap<string, unknown>;
 
 /**
- * The entries of one kind in the record, by name, each under `<prefix>:<name>`. A single entry with an empty name is under
- * the prefix itself. An entry that does not match the schema reads as missing, and is never written.
+ * The entries of one kind in the record, by name, each under `<prefix>:<name>`. A single entry with an empty name is
+ * under the prefix itself. An entry that does not match the schema reads as missing, and is never written.
  */
 export class RecordTable<T> {
   readonly #prefix: string;

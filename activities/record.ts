@@ -71,8 +71,8 @@ export interface RecordsOptions {
 }
 
 /**
- * The records of all deployments, for the activities of one worker. Workers share only Temporal and the seal keys. If two of
- * them write at once, one is refused, reads again, and writes after the other.
+ * The records of all deployments, for the activities of one worker. Workers share only Temporal and the seal keys. If
+ * two of them write at once, one is refused, reads again, and writes after the other.
  */
 export class Records {
   readonly #options: RecordsOptions;
@@ -97,8 +97,8 @@ export class Records {
 
   /**
    * @param seen - heads that were seen before, from results and the marker. A head that no worker marked is ignored
-   * @throws RunbookError RECORD_UNAVAILABLE if no worker answers, PRECONDITION_FAILED if somebody else's workflow is in its
-   *   place. An unreadable record never reads as "no open tokens"
+   * @throws RunbookError RECORD_UNAVAILABLE if no worker answers, PRECONDITION_FAILED if somebody else's workflow is in
+   *   its place. An unreadable record never reads as "no open tokens"
    */
   async read(deployment: string, seen: readonly unknown[] = []): Promise<KnownRecord> {
     return (await this.#read(deployment, seen)).known;
@@ -107,8 +107,8 @@ export class Records {
   /**
    * Changes the record, after all writes of others.
    *
-   * @param how - derives the changes from the current contents; called again if another write came first. Undefined: nothing
-   *   is written
+   * @param how - derives the changes from the current contents; called again if another write came first. Undefined:
+   *   nothing is written
    * @returns whether something was written
    * @throws RunbookError as {@link read}; if the outcome is not known, the write may take effect later
    */
@@ -166,8 +166,8 @@ export class Records {
   }
 
   /**
-   * The believed entries with the changes, under a head with the next revision. Entries that no worker marked are dropped.
-   * Entries that were marked with a missing seal key stay, in case the key comes back.
+   * The believed entries with the changes, under a head with the next revision. Entries that no worker marked are
+   * dropped. Entries that were marked with a missing seal key stay, in case the key comes back.
    */
   #writeOf(
     deployment: string,

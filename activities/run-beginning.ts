@@ -56,8 +56,8 @@ function wrongInput(runbook: RunbookName, message: string, needed: string): Runb
 }
 
 /**
- * Compares the record of a deployment with what the last run under the same lock saw. A problem becomes a finding and never
- * stops a run.
+ * Compares the record of a deployment with what the last run under the same lock saw. A problem becomes a finding and
+ * never stops a run.
  */
 async function recordStanding(deployment: string, lockId: string | undefined): Promise<RecordStanding> {
   const { records } = currentExecution();

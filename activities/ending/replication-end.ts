@@ -69,8 +69,8 @@ export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
 }
 
 /**
- * Makes a secondary forget its primary (`update-primary` with a blank token). One that is connected is refused: its primary
- * must have revoked it before.
+ * Makes a secondary forget its primary (`update-primary` with a blank token). One that is connected is refused: its
+ * primary must have revoked it before.
  */
 export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
   const { cluster, kind } = input;
@@ -109,8 +109,8 @@ export function disablePrimary(input: EndInput): Promise<ChangeResult> {
 }
 
 /**
- * Ends replication on a secondary. One that is connected is refused where only a disconnected one was approved: it is in
- * use, and comes back only by being wiped.
+ * Ends replication on a secondary. One that is connected is refused where only a disconnected one was approved: it is
+ * in use, and comes back only by being wiped.
  */
 export function disableSecondary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
   const { cluster, kind } = input;

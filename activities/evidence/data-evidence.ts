@@ -37,8 +37,8 @@ export interface MarkerResult {
 /* What proves that the new primary has every write of the old one (facts 3.3). */
 
 /**
- * The record of the deployment, compared with what the marker tells of it: the marker is no part of Temporal. Never a reason
- * to hold a marker back.
+ * The record of the deployment, compared with what the marker tells of it: the marker is no part of Temporal. Never a
+ * reason to hold a marker back.
  */
 async function recordByMarker(
   access: ClusterAccess,
@@ -66,8 +66,8 @@ function parsed(text: unknown): unknown {
 }
 
 /**
- * Writes a marker on a primary and, where a secondary is named, waits until that has it, and so every write before it. Made
- * again it writes another one, which is harmless: the last value counts, and the WAL index is read after it.
+ * Writes a marker on a primary and, where a secondary is named, waits until that has it, and so every write before it.
+ * Made again it writes another one, which is harmless: the last value counts, and the WAL index is read after it.
  */
 export async function writeMarker(
   input: OnCluster & OfKind & { readonly secondary?: string | undefined },
@@ -136,8 +136,8 @@ export function equalRoots(
 }
 
 /**
- * Compares the Merkle roots of both sides of a demotion, for the short time that an outage allows: from the first attempt of
- * this activity. What cannot be read in it is not proven, and no reason to wait for a person.
+ * Compares the Merkle roots of both sides of a demotion, for the short time that an outage allows: from the first
+ * attempt of this activity. What cannot be read in it is not proven, and no reason to wait for a person.
  */
 export async function compareAfterDemotion(
   input: OfKind & {
@@ -197,9 +197,9 @@ interface Evidence {
 
 /**
  * A plan that accepts no loss binds the activity itself: inputs and results in a history may be made up, and what the
- * clusters say right before the call counts first. Before a promotion: both clusters have the same Merkle root; or a worker
- * of ours marked that clients were held at the demotion, and the new primary has W; or a person decided to go on all the
- * same.
+ * clusters say right before the call counts first. Before a promotion: both clusters have the same Merkle root; or a
+ * worker of ours marked that clients were held at the demotion, and the new primary has W; or a person decided to go on
+ * all the same.
  *
  * @throws RunbookError PRECONDITION_FAILED
  */

@@ -33,9 +33,9 @@ interface ServeInput extends OnCluster, OfKind {
 const OUR_OWN: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL_UNAVAILABLE']);
 
 /**
- * Waits until a cluster serves as primary of its kind: running, the marker is there, and the node that was active before is
- * active after it. The read between the two looks is the evidence that it stays so: nothing is waited for. Whether it takes
- * a write is proven once clients were let through.
+ * Waits until a cluster serves as primary of its kind: running, the marker is there, and the node that was active
+ * before is active after it. The read between the two looks is the evidence that it stays so: nothing is waited for.
+ * Whether it takes a write is proven once clients were let through.
  */
 export async function awaitServiceReady(input: ServeInput): Promise<ServiceReadyResult> {
   const { kind, cluster, marker } = input;

@@ -114,8 +114,8 @@ export function unattestedSamples({ unattested }: KnownSamples): Finding[] {
 }
 
 /**
- * The samples of the latest closed `walSampler` runs of a deployment, oldest first. Runs are found by their Workflow ID,
- * which begins with `walSampler:<deployment>:`, so that no result of another deployment is read.
+ * The samples of the latest closed `walSampler` runs of a deployment, oldest first. Runs are found by their Workflow
+ * ID, which begins with `walSampler:<deployment>:`, so that no result of another deployment is read.
  *
  * @param startedBefore - only of runs that began before then, epoch ms: a loss bound rests on what was sampled before
  *   the primary fell silent, however long people are waited for

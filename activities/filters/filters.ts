@@ -63,8 +63,8 @@ export async function writePathsFilter(input: FilterChange & { readonly filter: 
 
 /**
  * Called right before a filter is written or deleted, with what was read a moment ago: exactly this filter for exactly
- * this secondary must have been approved. Where the secondary sees nothing more afterwards, a plan serves too that lets it
- * join or follow this primary with this filter: it is written for that.
+ * this secondary must have been approved. Where the secondary sees nothing more afterwards, a plan serves too that lets
+ * it join or follow this primary with this filter: it is written for that.
  *
  * @throws RunbookError NOT_APPROVED
  */

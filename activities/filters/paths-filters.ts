@@ -75,8 +75,8 @@ export function standing(filters: SecondaryFilters['filters']): {
 }
 
 /**
- * What approvers are told of the paths that the primary does not tell as mounts, as one that is mistyped. What cannot be
- * asked is no reason to warn.
+ * What approvers are told of the paths that the primary does not tell as mounts, as one that is mistyped. What cannot
+ * be asked is no reason to warn.
  */
 export async function notMounted(
   source: ClusterAccess,
@@ -213,9 +213,9 @@ export function canonicalPaths(paths: readonly string[]): string[] {
 }
 
 /**
- * Whether a secondary may see more with another filter, or its filter is gone: people must approve that. By the text of both,
- * so that what cannot be told from it counts as wider: it is narrower, or the same, where there was none before, each path
- * that was denied still is, or each that is allowed was before, by itself or with one above it.
+ * Whether a secondary may see more with another filter, or its filter is gone: people must approve that. By the text of
+ * both, so that what cannot be told from it counts as wider: it is narrower, or the same, where there was none before,
+ * each path that was denied still is, or each that is allowed was before, by itself or with one above it.
  */
 export function isWider(before: FilterState, wanted: FilterState): boolean {
   if (before === 'none') return false;

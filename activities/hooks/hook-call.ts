@@ -153,8 +153,8 @@ function variablesOf(facts: HookFacts): NodeJS.ProcessEnv {
 /**
  * Makes one request, and follows no redirect: it could lead what is sent elsewhere. Trusts what the inventory says.
  *
- * @returns the status, which is the answer, whatever becomes of the body; or the code of what went wrong, and whether it
- *   may have been sent
+ * @returns the status, which is the answer, whatever becomes of the body; or the code of what went wrong, and whether
+ *   it may have been sent
  * @throws RunbookError TLS_FAILED, REQUEST_CANCELLED
  */
 export async function requestOnce(

@@ -17,25 +17,26 @@ import { joinByToken, readPrimary } from './join-by-token';
 import type { BothKinds } from './following';
 import { verifyJoining } from './repoint-authority';
 
-/** How long the role of a secondary that was just enabled is waited for, ms. */
+/** How long to wait for the role of a newly enabled secondary, ms. */
 const ENABLED_BUDGET_MS = 60_000;
 
-/** What a cluster that is to become a secondary is at the moment. */
+/** The present state of a cluster that is about to become a secondary. */
 interface JoinState {
-  /** Absent while no node is active: the standbys that seal themselves may cost the cluster its quorum. */
+  /** Absent while no node is active: standbys that seal themselves may cost the cluster its quorum. */
   readonly roles?: BothKinds;
   readonly sealed: readonly string[];
 }
 
 /**
- * Enables the secondary: **everything on it is wiped**. Approved for exactly this cluster ID, and right before the call
- * read again: the cluster ID, no replication of any kind, all nodes unsealed, its primary is one, its filter is in place.
+ * Enables the secondary: **everything on it is wiped**. The approval is for exactly this cluster ID. Checked again
+ * right before the call: the cluster ID, no replication of any kind, all nodes unsealed, the primary is primary, the
+ * filter is in place.
  */
 export async function enableSecondary(input: JoinInput): Promise<ChangeResult & { readonly nodes: readonly string[] }> {
   const { kind, primary, secondary } = input;
   const { execution, signal, source, target } = betweenClusters(input);
   const nodes = target.entry.addresses;
-  // A try that failed before it sent anything is no reason to take sealed nodes for the effect of a call.
+  // Sealed nodes count as the effect of a call only if a call may have been sent.
   const calledBefore = execution.doubt.mayHaveSent || input.calledBefore === true;
   const { addresses } = await awaitAnswer(execution, {
     ...{ read: () => readSource(source, kind, signal), budgetMs: ANSWER_BUDGET_MS },
@@ -46,10 +47,10 @@ export async function enableSecondary(input: JoinInput): Promise<ChangeResult & 
     describe: (state: JoinState) => describeJoin(target, state),
     needed: `${secondary} is ${kindName(kind)} secondary of ${primary}`,
   };
-  // What it is once a call of an attempt before this one took effect or cannot any more.
+  // The state once a call of an earlier attempt has taken effect, or no longer can.
   const before = await awaitSettled(execution, {
     ...{ ...reading, budgetMs: ANSWER_BUDGET_MS, needed: `${secondary} answers`, cluster: secondary },
-    // Only a run that may have called can take sealed nodes for the effect of its call.
+    // Sealed nodes count as the effect of a call only if this run may have sent one.
     read: () => readJoinState(target, signal, calledBefore),
     until: (seen) => joined(seen, calledBefore),
   });
@@ -74,7 +75,7 @@ export async function enableSecondary(input: JoinInput): Promise<ChangeResult & 
   return { ...(await joinByToken(joining, use, calledBefore)), nodes };
 }
 
-/** The last look at both sides: nothing that replicates, is sealed, or would be sent more than was approved, is wiped. */
+/** The last check of both clusters: no wipe if the target replicates, is sealed, or would receive more than was approved. */
 async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
   const { input, source, target, clusterId } = joining;
   const { signal } = currentExecution();
@@ -90,7 +91,7 @@ async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
   await requireFilter(source, input.secondary, clusterId, { filter }, signal);
 }
 
-/** Reads the roles. Where no node is active, that nodes are sealed is the state if a call of ours may have done it. */
+/** Reads the roles. If no node is active, sealed nodes are the state, provided that a call of ours may have sealed them. */
 async function readJoinState(target: ClusterAccess, signal: AbortSignal, mayHaveCalled: boolean): Promise<JoinState> {
   try {
     return { roles: await readBothKinds(target, signal), sealed: [] };
@@ -104,8 +105,9 @@ async function readJoinState(target: ClusterAccess, signal: AbortSignal, mayHave
 }
 
 /**
- * Whether it is a secondary of this primary, as far as can be told. A cluster that is being initialised may not tell whom
- * it follows yet: after a call of ours, right before which it replicated with nobody, that is enough.
+ * Whether the cluster is a secondary of this primary, as far as is visible. A cluster that is being initialized may not
+ * yet report which primary it follows. After a call of ours that is enough: right before it, the cluster did not
+ * replicate.
  */
 function hasJoined(
   kind: ReplicationKind,
@@ -120,7 +122,7 @@ function hasJoined(
   return told.length === 0 ? mayHaveCalled : told.some((each) => addresses.has(each));
 }
 
-/** @throws RunbookError PRECONDITION_FAILED where the cluster has a role of any kind */
+/** @throws RunbookError PRECONDITION_FAILED if the cluster has a role of any kind */
 function refuseReplicating({ entry: { name: cluster } }: ClusterAccess, roles: BothKinds | undefined): void {
   demand([noReplication({ cluster, ...roles, error: 'no active node' })], `${cluster} must not be wiped`);
 }
@@ -148,7 +150,10 @@ export function othersOfSet(deployment: Deployment, kind: ReplicationKind, clust
   return members.filter((name) => name !== cluster);
 }
 
-/** Makes a cluster primary of one kind: approved, disabled for it before, no DR secondary, and every other cluster of its set says that it is none. */
+/**
+ * Makes a cluster primary of one kind. It must be approved, disabled for that kind before, and not a DR secondary;
+ * every other cluster of its set must report that it is not primary.
+ */
 export async function enablePrimary(
   input: OnCluster & OfKind & { readonly authority: Authority },
 ): Promise<ChangeResult> {
@@ -169,14 +174,14 @@ export async function enablePrimary(
         observed: rolesText(seen),
         needed: `${kindName(kind)} replication disabled, and not a DR secondary`,
         next: `Check the status of ${name}.`,
-        // It is primary and not yet running: enabling it again would be refused.
+        // It is primary but not running yet: enabling it again would be refused.
         retryable: seen[kind].mode === 'primary',
       });
     },
     prepare: async () => {
       const options = await withCredential(access, execution);
       const on = { cluster: name, clusterId: await readClusterId(access, signal) };
-      // On its own, or as a part of an onboarding.
+      // On its own, or as part of an onboarding.
       const ways = [`${kind}.primary.enable`, `${kind}.primary.enable-for-secondary`] as const;
       await verifyOneOf(ways.map((operation) => () => verifyBeginning(input, { operation, on })));
       for (const other of othersOfSet(clusters.deployment(deployment), kind, name))
@@ -188,17 +193,17 @@ export async function enablePrimary(
   return resultOf(changed, `${name}: ${role}; secondaries receive ${advertised(entry)}`);
 }
 
-/** The cluster address that a primary gives to its secondaries, in words. */
+/** The cluster address that a primary gives to its secondaries, as text. */
 export function advertised({ advertisedClusterAddress }: ClusterEntry): string {
   return advertisedClusterAddress === 'node-address' ? 'the node address' : `the address ${advertisedClusterAddress}`;
 }
 
-/** `primary_cluster_addr` of a call; absent where the node's own address is given. */
+/** `primary_cluster_addr` of a call; absent if secondaries receive the node's own address. */
 export function primaryClusterAddrOf({ advertisedClusterAddress }: ClusterEntry): string | undefined {
   return advertisedClusterAddress === 'node-address' ? undefined : advertisedClusterAddress;
 }
 
-/** Another cluster of the set that says that it is primary, or does not say that it is none. */
+/** Refuses if another cluster of the set reports that it is primary, or does not report that it is not. */
 async function refusePrimary(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal): Promise<void> {
   const { name } = access.entry;
   const seen = await readBothKinds(access, signal).catch(orElse(signal, (error) => error));

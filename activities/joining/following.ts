@@ -20,26 +20,26 @@ import { awaitState, seenInTime } from '../read-act-confirm';
 import { demand } from '../checks/check';
 import { hasRole } from '../checks/replication';
 
-/** What a cluster is for both kinds of replication, by its active node. */
+/** The roles of a cluster for both kinds of replication, as its active node reports them. */
 export interface BothKinds {
   readonly dr: ReplicationObservation;
   readonly performance: ReplicationObservation;
 }
 
 /**
- * Reads both kinds of the node that is active by agreement, found anew.
+ * Reads both kinds from the node that all nodes agree is active, which is looked up again.
  *
- * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
+ * @throws RunbookError SERVICE_UNAVAILABLE (retryable) if the node restarts and reports no mode
  */
 export async function readBothKinds(access: ClusterAccess, signal: AbortSignal): Promise<BothKinds> {
   const { client } = access;
   const status = await client.atActiveNode((node) => client.sys.replicationStatus({ node, signal }), { signal });
-  // Ages of heartbeats are not asked for here.
+  // Heartbeat ages are not needed here.
   const observed = (kind: ReplicationKind) => observeReplication(demandMode(access, status[kind]), undefined);
   return { dr: observed('dr'), performance: observed('performance') };
 }
 
-/** @throws RunbookError PRECONDITION_FAILED, which may be tried again where the cluster tells no mode */
+/** @throws RunbookError PRECONDITION_FAILED; retryable if the cluster reports no mode */
 export function demandRole(
   cluster: string,
   kind: ReplicationKind,
@@ -51,14 +51,14 @@ export function demandRole(
 
 const NODE_TIMEOUT_MS = 3_000;
 
-/** The seal of every node of a cluster. */
+/** The seal status of every node of a cluster. */
 interface Seals {
-  /** `sealed` is absent where the node does not answer. */
+  /** `sealed` is absent if the node does not answer. */
   readonly nodes: readonly { readonly address: string; readonly sealed?: boolean }[];
   readonly observed: string;
 }
 
-/** Asks every node for its seal. Unauthenticated, and answered by sealed nodes too (facts 1.6). */
+/** Asks every node for its seal status. Unauthenticated; sealed nodes answer too (facts 1.6). */
 export async function readSealsOf({ entry, client }: ClusterAccess, signal: AbortSignal): Promise<Seals> {
   const nodes = await Promise.all(
     entry.addresses.map(async (address) => {
@@ -71,12 +71,12 @@ export async function readSealsOf({ entry, client }: ClusterAccess, signal: Abor
   return { nodes, observed: nodes.map(({ address, sealed }) => `${address} ${saying(sealed)}`).join('; ') };
 }
 
-/** A performance secondary finds the new primary through addresses that it learned before; minutes are not needed. */
+/** A performance secondary finds the new primary through addresses that it already knows: it does not need minutes. */
 const FOLLOW_BUDGET_MS = 60_000;
 
 /**
- * A primary by its active node, and the addresses by which a secondary may know it: what the inventory advertises, and the
- * node's own.
+ * The state of a primary by its active node, and the addresses by which a secondary may know it: the address that the
+ * inventory advertises, and that of the node.
  */
 export async function readSource(source: ClusterAccess, kind: ReplicationKind, signal: AbortSignal) {
   const { client, entry } = source;
@@ -95,7 +95,7 @@ export function follows(replication: ReplicationObservation, addresses: Readonly
   return replication.mode === 'secondary' && toldPrimaries(replication).some((address) => addresses.has(address));
 }
 
-/** Cluster addresses of its primary, as it tells them. */
+/** The cluster addresses of its primary that a secondary reports. */
 export function toldPrimaries({
   knownPrimaryClusterAddresses = [],
   primaryClusterAddress = '',
@@ -103,7 +103,7 @@ export function toldPrimaries({
   return [...knownPrimaryClusterAddresses, primaryClusterAddress].filter((each) => each !== '');
 }
 
-/** Waits until a DR secondary streams from its primary, and has what that had written when this began. */
+/** Waits until a DR secondary streams from its primary, and has everything that the primary had written at the start. */
 export async function awaitDrStreaming(input: BetweenClusters) {
   const { primary, secondary } = input;
   const { execution, signal, limits, source, target } = betweenClusters(input);
@@ -115,7 +115,7 @@ export async function awaitDrStreaming(input: BetweenClusters) {
       return { dr, from };
     },
     until: ({ dr, from }) => {
-      // 0 means that nothing was streamed yet, which equal roots can prove to be enough.
+      // 0 means that nothing was streamed yet. Equal roots can prove that this is enough.
       const caughtUp =
         (needed !== undefined && BigInt(dr.lastRemoteWal ?? '0') >= needed) ||
         (dr.merkleRoot !== undefined && dr.merkleRoot === from.merkleRoot);
@@ -131,7 +131,7 @@ export async function awaitDrStreaming(input: BetweenClusters) {
   return { at: Date.now(), observed: `${describeReplication(dr)}, heartbeat ${heartbeat}` };
 }
 
-/** Whether performance secondaries follow the new primary: one answer for each. */
+/** Whether each performance secondary follows the new primary. */
 export async function awaitPerformanceSecondaries(input: {
   readonly deployment: string;
   readonly primary: string;
@@ -154,12 +154,12 @@ export async function awaitPerformanceSecondaries(input: {
   return { following: await Promise.all(following) };
 }
 
-/** Roots are read for this long at most: the activity must end within its time. */
+/** Maximum time for reading the roots: the activity must end within its time. */
 const ROOTS_BUDGET_MS = 30_000;
 
 /**
- * Compares the Merkle roots of both sides. `equal` proves that both hold the same; anything else proves nothing while the
- * primary takes writes.
+ * Compares the Merkle roots of both clusters. `equal` proves that both have the same data. Anything else proves nothing
+ * while the primary accepts writes.
  */
 export async function compareMerkleRoots(input: BetweenClusters & OfKind) {
   const { primary, secondary, kind } = input;
@@ -186,12 +186,12 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind) {
   };
 }
 
-/* After a cluster was enabled as secondary: seals, the first copy, and whether it takes a credential (facts 2.8, 3.2). */
+/* After a cluster was enabled as secondary: seals, the initial copy, and whether it accepts a credential (facts 2.8, 3.2). */
 
-/** Reads in a row that must say the same before it counts: a node that restarts is sealed or disabled for a moment. */
+/** Consecutive reads that must agree: a node that restarts is sealed or disabled for a moment. */
 const STABLE_READS = 3;
 
-/** Watches the first copy until the secondary streams, and people have unsealed the nodes that sealed themselves. */
+/** Follows the initial copy until the secondary streams, and people have unsealed the nodes that sealed themselves. */
 export async function followBootstrap(input: BetweenClusters & OfKind) {
   const { secondary, kind } = input;
   const { execution, signal, limits, target } = betweenClusters(input);
@@ -208,7 +208,7 @@ export async function followBootstrap(input: BetweenClusters & OfKind) {
       return { sealed, replication };
     },
     until: ({ sealed, replication }) => streams(sealed, replication),
-    // Silence is no failure: a first copy takes as long as a complete reindex may.
+    // Silence is not a failure: an initial copy may take as long as a complete reindex.
     budgetMs: limits.reindexMs,
     describe: ({ replication }) => describeReplication(replication),
     needed: `${secondary} streams`,
@@ -219,7 +219,7 @@ export async function followBootstrap(input: BetweenClusters & OfKind) {
   return { observed: `${describeReplication(seen.replication)}; phases ${phases.join(', ')}` };
 }
 
-/** Whether the cluster takes the workers' credential for it, which a wipe made void. */
+/** Whether the cluster accepts the workers' credential for it, which the wipe invalidated. */
 export async function checkCredential(input: OnCluster): Promise<{ readonly observed: string }> {
   const { cluster } = input;
   const { signal, access } = onCluster(input);
@@ -241,9 +241,9 @@ export async function checkCredential(input: OnCluster): Promise<{ readonly obse
 const NOT_VALID: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL_UNAVAILABLE', 'BAD_REQUEST']);
 
 /**
- * Judges one look after the other.
+ * Judges one read after the other.
  *
- * @param limits - how long nodes may be sealed, and how long it may stand without a connection, before people are asked
+ * @param limits - how long nodes may be sealed, and how long the connection may be missing, before people are asked
  */
 function watchBootstrap(
   cluster: string,
@@ -255,10 +255,10 @@ function watchBootstrap(
   const tooLong = (ms: number, what: string, told: { observed: string; needed: string; next: string }) =>
     new RunbookError('CONFIRMATION_TIMEOUT', `${what} for ${ms / 1000} s.`, { cluster, retryable: false, ...told });
   /**
-   * Whether it streams with every node unsealed, in several looks; throws where it is no secondary, or was sealed, silent
-   * or stuck for too long.
+   * Whether the cluster streams with every node unsealed, in several reads. Throws if it is not a secondary, or was
+   * sealed, silent or stuck for too long.
    *
-   * @param sealed - nodes that do not say that they are unsealed
+   * @param sealed - nodes that do not report that they are unsealed
    */
   const streams = (sealed: readonly string[], replication: ReplicationObservation | undefined): boolean => {
     const phase = phaseOf(replication);
@@ -282,7 +282,7 @@ function watchBootstrap(
     const inStep = streamsAndLives(replication, heartbeatAgeMs);
     const { looks } = isThere(inStep && sealed.length === 0);
     if (inStep) return looks >= STABLE_READS;
-    // A cluster that copies may be silent for hours; one that is told to be idle or cut off does not copy.
+    // A cluster that copies may be silent for hours. One that reports idle, or no connection, does not copy.
     const stuck = isStuck(phase === 'stream-wals' || phase === 'idle');
     if (stuck.looks > STABLE_READS && stuck.forMs > streamingMs)
       throw tooLong(streamingMs, `${cluster} has had no live connection to its primary`, {
@@ -295,7 +295,7 @@ function watchBootstrap(
   return { phases, streams };
 }
 
-/** Counts the looks in a row that say so, and the time since the first of them, ms. */
+/** Counts the consecutive reads that say so, and the time since the first of them, ms. */
 function inARow(): (says: boolean) => { readonly looks: number; readonly forMs: number } {
   let looks = 0;
   let since = 0;

@@ -34,13 +34,13 @@ import { describeFilter, requireFilter } from '../filters/paths-filters';
 import { demandRole } from './following';
 import { verifyJoining } from './repoint-authority';
 
-/** How long the primary is given to become able to issue tokens, ms. */
+/** How long the primary may take until it can issue tokens, ms. */
 const ISSUE_BUDGET_MS = 60_000;
-/** So long after the activity began first nothing is done anew: the rest must fit into what Temporal gives it, ms. */
+/** No new try begins later than this after the activity first began: the rest must fit into its timeout, ms. */
 const UNIT_BUDGET_MS = 5 * 60_000;
-/** How often public key, activation token and its use are done anew before the step parks. */
+/** How often public key, activation token and call are tried before the step parks. */
 const MAX_TRIES = 3;
-/** What of a call for a public key says that it is not to be had this way. */
+/** Errors of a public key call that mean that no key is available this way. */
 const NO_KEY: ReadonlySet<string> = new Set([
   'PERMISSION_DENIED',
   'BAD_REQUEST',
@@ -48,21 +48,21 @@ const NO_KEY: ReadonlySet<string> = new Set([
   'CREDENTIAL_UNAVAILABLE',
   'SERVICE_ERROR',
 ]);
-/** What says that an activation token was not taken; it serves once, so that another one is needed. */
+/** Errors that mean that an activation token was not accepted. A token serves once, so another one is needed. */
 const NOT_TAKEN: ReadonlySet<string> = new Set(['OUTCOME_UNKNOWN', 'CONFIRMATION_TIMEOUT', 'BAD_REQUEST']);
 
-/** A secondary that is to follow a primary. */
+/** A secondary that is about to follow a primary. */
 export interface JoinInput extends BetweenClusters, OfKind, SecondaryToken {
-  /** Of a plan that lets this secondary follow this primary. */
+  /** From a plan that lets this secondary follow this primary. */
   readonly authority: Authority;
-  /** Demanded of kind `performance`: the filter that must be on the primary under the id of the secondary. */
+  /** Required for kind `performance`: the filter that the primary must have under the id of the secondary. */
   readonly expected?: ExpectedFilter;
   readonly form?: 'auto' | 'public-key' | 'wrapped';
-  /** A try before, which people decided to repeat, may have sent the call. */
+  /** An earlier try, which people decided to repeat, may have sent the call. */
   readonly calledBefore?: boolean;
 }
 
-/** A join by the cluster ID that the secondary has now: the id of its token and of its filter. */
+/** A join by the present cluster ID of the secondary: the id of its token and of its filter. */
 export interface JoinTarget {
   readonly input: JoinInput;
   /** The call that uses the activation token. */
@@ -72,32 +72,32 @@ export interface JoinTarget {
   readonly clusterId: string;
 }
 
-/** An activation token, and the node that made the key to which it is encrypted. */
+/** An activation token, and the node whose key it is encrypted to. */
 type Activation = ActivationToken & { readonly keyNode: string | undefined };
 
 export type TokenParameters = JoinParameters & { readonly token: Secret<'activation-token'> };
 
-/** The call that uses an activation token, and how its effect is seen. */
+/** The call that uses an activation token, and how to see its effect. */
 interface TokenUse<S> {
-  /** `called`: whether a token was sent by this attempt. */
+  /** `called`: whether this attempt sent a token. */
   readonly read: (called: boolean) => Promise<S>;
   readonly until: (state: S, called: boolean) => boolean;
   readonly describe: (state: S) => string;
-  /** What is told of a join that is done; where it is absent, what `describe` says. */
+  /** What a completed join reports; by default the result of `describe`. */
   readonly observed?: string;
   readonly needed: string;
   readonly budgetMs: number;
   readonly allow?: (state: S) => void;
-  /** The last looks, right before the request: where they fail nothing was sent. Gives what sends it. */
+  /** The last checks, right before the request: if they fail, nothing was sent. Returns the function that sends it. */
   readonly prepare: () => Promise<(parameters: TokenParameters) => Promise<unknown>>;
 }
 
 /**
- * Public key, activation token and the call that uses it, as one unit. The token never leaves this process: where an
- * attempt ends before it was used, nobody has it, and the next one revokes its id and does all again. The caller has seen
- * that no call of an attempt before is under way, because that id is revoked here.
+ * Public key, activation token and the call that uses it, as one unit. The token never leaves this process. If an
+ * attempt ends before the token was used, nobody has it, and the next attempt revokes its id and starts over. Because
+ * the id is revoked here, the caller must have verified that no call of an earlier attempt is in flight.
  *
- * @param again - a call before this may have dropped the paths filter, which is written again before any other
+ * @param again - an earlier call may have dropped the paths filter, which is then written again before another call
  */
 export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, again: boolean): Promise<ChangeResult> {
   const execution = currentExecution();
@@ -122,13 +122,13 @@ export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, agai
 
 const KEY_GONE = 'the private key of the activation is gone';
 
-/** Only the node that made the key reads a token that is encrypted to it: it must lead still, as was asked a moment ago. */
+/** Only the node that made the key can read a token encrypted to it: it must still be the active node. */
 async function demandPrivateKey({ target: { client, entry } }: JoinTarget, { form, keyNode }: Activation) {
   if (form === 'wrapped' || (await client.activeNode({ signal: currentExecution().signal })) === keyNode) return;
   throw new RunbookError('PRECONDITION_FAILED', `The active node of ${entry.name} changed.`, { observed: KEY_GONE });
 }
 
-/** Update-primary by token may drop the filter: it is there again before the secondary is let in once more. */
+/** Update-primary by token may drop the filter: it is restored before the secondary is let in again. */
 async function writeFilterAgain({ input, clusterId: id }: JoinTarget): Promise<void> {
   const { deployment, kind, primary: cluster, secondary, authority } = input;
   const { filter = 'none' } = input.expected ?? {};
@@ -136,7 +136,7 @@ async function writeFilterAgain({ input, clusterId: id }: JoinTarget): Promise<v
   await writePathsFilter({ deployment, cluster, secondary, id, filter, authority });
 }
 
-/** @returns `undefined` where the secondary makes no key and need not: the token is wrapped then */
+/** @returns `undefined` if the secondary makes no key and none is required: the token is then wrapped */
 async function generatePublicKey(joining: JoinTarget): Promise<SecondaryPublicKey | undefined> {
   const { input, use, target, clusterId } = joining;
   const { form = 'auto', kind } = input;
@@ -146,7 +146,8 @@ async function generatePublicKey(joining: JoinTarget): Promise<SecondaryPublicKe
     const options = token ? { token, signal: execution.signal } : await withCredential(target, execution);
     return target.client[kind].secondary.generatePublicKey({ ...options, timeoutMs: CHANGE_TIMEOUT_MS });
   };
-  // Which token the call takes on a demoted DR cluster differs by version (facts, points that only a real service settles).
+  // Which token the call takes on a demoted DR cluster differs by version (facts, points that only a real service
+  // settles).
   const demoted = kind === 'dr' && use === 'update-primary';
   const tokens = [
     ...(demoted ? [await openOperationToken(target, clusterId, input.token, 'dr.update-primary')] : []),
@@ -164,12 +165,12 @@ async function generatePublicKey(joining: JoinTarget): Promise<SecondaryPublicKe
 }
 
 /**
- * Issues a token under an id, that of the cluster where this program knows it. An id that the primary knows already is that of a token which
- * nobody has: it is revoked first, so that no usable token is left behind. The id of a cluster that is connected now is
- * never revoked.
+ * Issues a token under an id: the cluster ID, if this program knows the cluster. An id that the primary already knows
+ * belongs to a token that nobody has: it is revoked first, so that no usable token is left behind. The id of a
+ * connected cluster is never revoked.
  *
- * @returns the token, and whether its id was revoked before
- * @throws RunbookError PRECONDITION_FAILED where the id is taken by a cluster that is connected
+ * @returns the token, and whether its id was revoked first
+ * @throws RunbookError PRECONDITION_FAILED if a connected cluster has the id
  */
 async function issueActivationToken(
   source: ClusterAccess,
@@ -187,7 +188,7 @@ async function issueActivationToken(
         const state = await readPrimary(source, kind);
         refuseConnected(id, source.entry.name, state);
         const options = await withCredential(source, execution);
-        // An attempt that was given up must not revoke the id that the one in its place has used.
+        // An abandoned attempt must not revoke the id that its replacement has used.
         await execution.assertCurrentAttempt();
         if (state.knownSecondaries?.includes(id)) {
           revoked = true;
@@ -197,7 +198,7 @@ async function issueActivationToken(
         return { ...(await primary.secondaryToken(parameters, options)), revoked };
       });
     } catch (error) {
-      // 412 and 500 for some seconds after a promotion are normal; a lost answer is read at the next turn.
+      // 412 and 500 are normal for some seconds after a promotion; the next turn reads the effect of a lost answer.
       if (!isRunbookError(error) || (!error.retryable && error.outcomeKnown)) throw error;
       if (deadline.isOver) throw notIssued(source.entry.name, deadline, error);
       execution.progress(`${error.code}; retrying until the budget ends`);
@@ -207,9 +208,9 @@ async function issueActivationToken(
 }
 
 /**
- * Uses an activation token once. Addresses are given with a wrapped token only.
+ * Uses an activation token once. Addresses are sent with a wrapped token only.
  *
- * @returns why the token was not taken, where it is proven that it was not
+ * @returns why the token was not accepted, if that is proven
  */
 async function useActivationToken<S>(
   joining: JoinTarget,
@@ -243,7 +244,7 @@ async function useActivationToken<S>(
   } catch (error) {
     if (isRunbookError(error) && error.observed === KEY_GONE)
       return `the active node of ${cluster} changed: ${KEY_GONE}`;
-    // While it may be under way, another token would revoke the id that it uses: the secondary would follow nobody.
+    // While the call may be in flight, another token would revoke its id, and the secondary would follow no primary.
     if (isRunbookError(error) && NOT_TAKEN.has(error.code) && sent.calls > 0 && !execution.doubt.mayHaveSent)
       return `${cluster} did not accept the activation token (${error.code})`;
     throw isRunbookError(error) ? error.with({ findings: [...error.findings, notSeenUsed(joining)] }) : error;
@@ -300,15 +301,15 @@ function notSeenUsed({ source, target, clusterId }: JoinTarget): Finding {
   };
 }
 
-/* A secondary of another team: this program reaches its primary alone, and hands over what only that team can use. */
+/* A secondary of another team: this program reaches only the primary, and hands over a token that only that team can use. */
 
-/** What people compare with the other team: SHA-256 of the public key as it is written, hexadecimal, in groups. */
+/** The fingerprint that people compare with the other team: SHA-256 of the public key as written, hexadecimal, in groups. */
 export function publicKeyPrint({ publicKey }: OutsideSecondary): string {
   const digest = createHash('sha256').update(publicKey).digest('hex');
   return (digest.match(/.{8}/g) ?? []).join(' ');
 }
 
-/** What a plan allows that issues the token: for this id and key alone, for so long, with this filter. */
+/** What a plan that issues the token allows: only this id and key, this lifetime, and this filter. */
 export function outsideDetail(outside: OutsideSecondary, expected: ExpectedFilter | undefined): string {
   const filter = expected === undefined ? '' : `; ${describeFilter(expected.filter)}`;
   return `${outside.id} for ${outside.ttl}; public key SHA-256 ${publicKeyPrint(outside)}${filter}`;
@@ -317,8 +318,8 @@ export function outsideDetail(outside: OutsideSecondary, expected: ExpectedFilte
 type OutsideInput = OnCluster & OfKind & { readonly outside: OutsideSecondary };
 
 /**
- * Issues an activation token that is encrypted to the public key of the other team: it may be read by everybody. One that is
- * not encrypted never leaves, and its id is revoked.
+ * Issues an activation token that is encrypted to the public key of the other team, so anybody may see it. A token that
+ * is not encrypted never leaves this process, and its id is revoked.
  */
 export async function issueOutsideToken(
   input: OutsideInput & { readonly authority: Authority; readonly expected?: ExpectedFilter | undefined },

@@ -10,19 +10,19 @@ import type { RoleOpinions } from '../roles/prove-not-primary';
 import { opinionsText } from '../roles/prove-not-primary';
 import { awaitNamed } from '../tokens/operation-token';
 
-/* A former primary comes back after a failover: `secondary` is the former primary, `primary` the one that serves (facts 8.4). */
+/* A former primary comes back after a failover: `secondary` is the former primary, `primary` the cluster that serves (facts 8.4). */
 
-/** How long a check waits for standby nodes that tell what was; a read must be over within its time. */
+/** How long a check waits for standby nodes that report an old role; a read must end within its time. */
 const CHECK_BUDGET_MS = 20_000;
-/** What a node says that knows its role; anything else is no word about it. */
+/** The modes of a node that knows its role. */
 const KNOWN_MODES: readonly string[] = ['primary', 'secondary', 'disabled'];
 
-/** A former primary of a kind of replication, and the one that serves. */
+/** A former primary of a kind of replication, and the cluster that serves. */
 type Rejoining = BetweenClusters & OfKind;
 
 /**
- * Reads what must hold before the former primary is let out, and after people did it: none of its nodes says primary,
- * its active node says secondary, and the other cluster serves as primary.
+ * Checks what must hold before the former primary is unfenced, and after people unfenced it: none of its nodes reports
+ * primary, its active node reports secondary, and the other cluster serves as primary.
  */
 export async function checkFormerPrimaryDemoted(
   input: Rejoining,
@@ -34,7 +34,7 @@ export async function checkFormerPrimaryDemoted(
   return { observed: `${secondary}: ${opinionsText(said)}; ${primary} serves`, at: Date.now(), silentNodes };
 }
 
-/** The `unfence` hook; refuses while any node of the former primary says that it is primary. */
+/** Runs the `unfence` hook; refuses while any node of the former primary reports that it is primary. */
 export async function unfenceFormerPrimary(
   input: Rejoining & { readonly authority: Authority },
 ): Promise<ChangeResult> {
@@ -47,7 +47,7 @@ export async function unfenceFormerPrimary(
   return callHook({ deployment, hook: 'unfence', from: secondary, to: primary });
 }
 
-/** The former primary is none, by the word of every node that answers, and the other cluster serves. */
+/** Every node that answers reports that the former primary is not primary, and the other cluster serves. */
 async function requireDemoted(
   kind: ReplicationKind,
   access: ClusterAccess,

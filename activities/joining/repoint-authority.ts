@@ -10,10 +10,10 @@ import { readKind } from '../observe';
 import { ANSWER_BUDGET_MS, awaitNamed, readClusterId } from '../tokens/operation-token';
 import { describeFilter } from '../filters/paths-filters';
 
-/** What a plan may let a secondary follow as a part of. On its own it says how: by token or by addresses. */
+/** Operations that a re-point may be part of. A re-point on its own says how: by token or by addresses. */
 const AFTERWARDS = ['switchover', 'unfence', 'promotion'] as const;
 
-/** Who is about to follow whom, by the cluster IDs as read. */
+/** A secondary (`on`) and the primary that it is about to follow (`with`), by the cluster IDs read. */
 export interface Pair {
   readonly on: AllowedOperation['on'];
   readonly with: AllowedOperation['on'];
@@ -21,27 +21,27 @@ export interface Pair {
 
 /** How a secondary is about to follow a primary. */
 interface FollowingAs extends Pair {
-  /** `performance` where nothing is given. */
+  /** Defaults to `performance`. */
   readonly kind?: ReplicationKind;
   readonly form: 'token' | 'addresses';
-  /** Which the performance secondary is to have there. */
+  /** The filter that the performance secondary must have there. */
   readonly filter?: FilterState | undefined;
-  /** Those that people gave: approved as they are, and by a plan of its own alone. */
+  /** Addresses that people gave: only a plan of its own allows them, exactly as given. */
   readonly addresses?: readonly string[] | undefined;
-  /** It was begun already: the age of what approved it alone does not count any more. */
+  /** The re-point has already begun: the age of its approvals no longer counts. */
   readonly begun?: boolean;
-  /** A failover names the members of its set without having heard all of them. */
+  /** A failover names the members of its set without having read all of them. */
   readonly asMember?: () => Promise<AllowedOperation['on']>;
 }
 
-/** What a plan says of a re-pointing by addresses: the filter that stays, and the addresses that people gave. */
+/** The detail of a re-point by addresses in a plan: the filter that stays, and the addresses that people gave. */
 export function addressesDetail(filter: FilterState | undefined, addresses: readonly string[] | undefined) {
   const parts = [filter === undefined ? '' : describeFilter(filter), addresses ? `at ${addresses.join(', ')}` : ''];
   const detail = parts.filter((each) => each !== '').join('; ');
   return detail === '' ? {} : { detail };
 }
 
-/** A secondary and its primary by their cluster IDs as they are now. */
+/** A secondary and its primary by their present cluster IDs. */
 export async function pairOf(target: ClusterAccess, source: ClusterAccess, signal: AbortSignal): Promise<Pair> {
   const [secondaryId, primaryId] = await Promise.all([readClusterId(target, signal), readClusterId(source, signal)]);
   return {
@@ -51,10 +51,10 @@ export async function pairOf(target: ClusterAccess, source: ClusterAccess, signa
 }
 
 /**
- * Verifies that an approved plan lets this secondary join this primary by a new activation token, with this filter where
- * it is a performance secondary.
+ * Verifies that an approved plan lets this secondary join this primary with a new activation token; for a performance
+ * secondary, with this filter.
  *
- * @param begun - it was begun already: the age of what approved it does not count any more
+ * @param begun - the join has already begun: the age of its approvals no longer counts
  * @throws RunbookError NOT_APPROVED
  */
 export async function verifyJoining(
@@ -80,8 +80,9 @@ export async function verifyJoining(
 }
 
 /**
- * Verifies that an approved plan lets this secondary follow this primary. Where the plan names the filter of a performance
- * secondary, it allows that one only. What comes after a switchover, a promotion or a rejoin is never refused for the age of its approvals.
+ * Verifies that an approved plan lets this secondary follow this primary. If the plan names the filter of a performance
+ * secondary, it allows only that filter. A re-point after a switchover, a promotion or a rejoin is never refused for
+ * the age of its approvals.
  *
  * @throws RunbookError NOT_APPROVED
  */
@@ -92,7 +93,7 @@ export async function verifyFollowing(
 ): Promise<void> {
   const alone = `${kind}.secondary.repoint-by-${form}` as const;
   const afterwards = AFTERWARDS.map((event) => `${kind}.secondary.repoint-after-${event}` as const);
-  // The plan of a failover names no filter: it is what the primary keeps.
+  // The plan of a failover names no filter: the filter on the primary counts.
   const details = filter === undefined ? [{}] : [{ detail: describeFilter(filter) }, {}];
   const operations = addresses ? [alone] : [alone, ...afterwards];
   const ways = operations.flatMap((operation) =>

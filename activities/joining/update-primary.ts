@@ -16,29 +16,29 @@ import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
 const POINTED_BUDGET_MS = 30_000;
 
 interface UpdatePrimary extends JoinInput {
-  /** By addresses id, certificate and filter stay. */
+  /** By addresses, the id, certificate and filter stay. */
   readonly by: 'token' | 'addresses';
-  /** Those that people gave; what is known of the primary where there are none. */
+  /** Addresses that people gave; without any, the known addresses of the primary are used. */
   readonly addresses?: readonly string[] | undefined;
 }
 
-/** Points a secondary at a primary, by an activation token or by the addresses of the primary. */
+/** Points a secondary at a primary, by activation token or by the addresses of the primary. */
 export async function updatePrimary(input: UpdatePrimary): Promise<ChangeResult> {
   return input.by === 'token' ? byToken(input) : byAddresses(input);
 }
 
-/** How the secondary is read, and when it is pointed at the primary. */
+/** How to read the secondary, and when it counts as pointed at the primary. */
 async function pointing(input: UpdatePrimary, given: readonly string[] = []) {
   const { kind, primary, secondary } = input;
   const { source, target, signal, limits } = betweenClusters(input);
   const { addresses: known, state: primaryState } = await readSource(source, kind, signal);
   const addresses = new Set([...known, ...given.flatMap(withScheme)]);
-  // And connected: a primary that was demoted in between has forgotten its secondaries.
+  // It must also be connected: a primary that was demoted in between has forgotten its secondaries.
   const attached = (state: ReplicationObservation) =>
     follows(state, addresses) && isAlive(state, limits.heartbeatAgeMs);
   return {
     ...{ known, primaryState, attached },
-    /** One that knew the address before, and was cut off or does not accept it any more, proves nothing by knowing it still. */
+    /** A secondary that already knew the address must connect: it may be cut off, or no longer accepted. */
     pointedSince: (before: ReplicationObservation) => (state: ReplicationObservation) =>
       follows(before, addresses) ? attached(state) : follows(state, addresses),
     reading: {
@@ -53,7 +53,7 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
   const { kind, primary, secondary, expected } = input;
   const { execution, signal, limits, source, target } = betweenClusters(input);
   const { doubt, step } = execution;
-  // An attempt, or a try that people decided on, came before this one, and may have sent the call.
+  // An earlier attempt, or a retry that people decided on, may have sent the call.
   const again = doubt.mayHaveSent || (step?.attempt ?? 1) > 1;
   const { clusterId } = await awaitIdentity(target, Math.min(ANSWER_BUDGET_MS, limits.streamingMs));
   const joining = { input, use: 'update-primary', source, target, clusterId } as const;
@@ -111,7 +111,7 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
   return resultOf(changed, reading.needed);
 }
 
-/** The service tells addresses with a scheme, and takes them without one too. */
+/** The service reports addresses with a scheme, and also accepts them without one. */
 function withScheme(address: string): string[] {
   return address.startsWith('https://') ? [address] : [address, `https://${address}`];
 }

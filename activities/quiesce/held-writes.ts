@@ -21,9 +21,9 @@ export interface HeldWrites {
 }
 
 /**
- * Sees for itself, right before a demotion, that clients write nothing: the quota is made anew and refuses at every node, or a
- * hook or people vouch for it; then the WAL index stands still but for what the primary writes by itself, so that a slow
- * request let in before is over.
+ * Sees for itself, right before a demotion, that clients write nothing: the quota is made anew and refuses at every
+ * node, or a hook or people vouch for it; then the WAL index stands still but for what the primary writes by itself, so
+ * that a slow request let in before is over.
  *
  * @returns undefined where the plan keeps nobody still, or where loss is accepted and writes go on
  * @throws RunbookError PRECONDITION_FAILED where no loss is accepted and clients still write
@@ -77,12 +77,12 @@ function marked(run: RunContext, { deployment, at, kind, from, to, wal }: Demote
 }
 
 /**
- * That nothing is lost: clients were held before W was read, and the successor had W before the demotion was sent. Marked by
- * the workers, so that the promotion can believe what the history says.
+ * That nothing is lost: clients were held before W was read, and the successor had W before the demotion was sent.
+ * Marked by the workers, so that the promotion can believe what the history says.
  */
 export function heldEvidence(keyring: SealKeyring, run: RunContext, demoted: Demoted, how: string): LossEvidence {
   const { to, wal, at } = demoted;
-  const why = `${how}; ${to} had reached it before the demotion. Later writes are those of the service itself, such as canaries, not of clients`;
+  const why = `${how}; ${to} had reached that index before the demotion. Later writes are those of the service itself, such as canaries, not of clients`;
   return { loss: 'none', why, wal, at, attested: attest(keyring, ...marked(run, demoted)) };
 }
 

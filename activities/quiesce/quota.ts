@@ -13,8 +13,8 @@ import { awaitNamed } from '../tokens/operation-token';
 import { markerPaths } from '../tokens/policies';
 
 /*
- * The service's own rate-limit quota stops the clients (facts 12). Each node counts on its own, and lets one request of an
- * interval through: with one bucket for all that is a request of ours.
+ * The service's own rate-limit quota stops the clients (facts 12). Each node counts on its own, and lets one request of
+ * an interval through: with one bucket for all that is a request of ours.
  */
 
 const LIMIT = { rate: 0.0001, interval: '1m', groupBy: 'none' } as const;
@@ -98,8 +98,8 @@ export interface Held {
 }
 
 /**
- * Makes the quota, anew where it is there: its buckets are empty from now on. First what must go on working is exempt, and
- * read back; then it is made, and read back; then a request of ours is refused at every node that answers.
+ * Makes the quota, anew where it is there: its buckets are empty from now on. First what must go on working is exempt,
+ * and read back; then it is made, and read back; then a request of ours is refused at every node that answers.
  */
 export async function holdByQuota(execution: Execution, access: ClusterAccess): Promise<Held> {
   const { clusters, run, signal } = currentExecution();
@@ -227,8 +227,9 @@ async function askClient({ client }: ClusterAccess, node: string, { signal }: Ex
 }
 
 /**
- * Lets the clients of a cluster through: every quota of ours is deleted, then the configuration is what it was before. Those
- * of runs that ended are deleted too: whoever holds the lock of the deployment is the only one that may hold clients.
+ * Lets the clients of a cluster through: every quota of ours is deleted, then the configuration is what it was before.
+ * Those of runs that ended are deleted too: whoever holds the lock of the deployment is the only one that may hold
+ * clients.
  *
  * @param input.exempt - what was exempt before; where nothing is known of it, what was added stays and is harmless
  * @param input.credentialOf - of a DR set: the cluster whose credential, from before the change, is used

@@ -22,7 +22,7 @@ import type { Observer } from '../checks/signs';
 import * as proof from './prove-not-primary';
 import { opinionsText, refusePrimary } from './prove-not-primary';
 
-/** The cluster whose role changes, and the one on the other side of the change. */
+/** The cluster whose role changes, and the other cluster of the change. */
 export interface Sides {
   readonly deployment: string;
   readonly kind: ReplicationKind;
@@ -30,7 +30,7 @@ export interface Sides {
   readonly otherCluster: string;
 }
 
-/** The DR role of a cluster, which need not answer at once. */
+/** The DR status of a cluster; waits until it answers. */
 export function awaitTold(access: ClusterAccess, budgetMs: number) {
   const execution = currentExecution();
   const { name: cluster } = access.entry;
@@ -38,22 +38,23 @@ export function awaitTold(access: ClusterAccess, budgetMs: number) {
   return awaitAnswer(execution, { read, cluster, budgetMs, needed: `${cluster} reports its DR role` });
 }
 
-/** No node of the lost primary says that it is primary, and every sign that it is gone is still there. */
+/** No node of the lost primary reports that it is primary, and every sign that it is gone still holds. */
 export async function demandGone(sides: Sides, plan: RunbookPlan, memory: proof.ProofMemory = {}): Promise<void> {
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const { deployment, kind, cluster, otherCluster } = sides;
   const [candidate, lost] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
-  // A site that drops packets costs each look a time-out: both look at once.
+  // Each read of a cluster that drops packets costs a timeout: both reads run at once.
   const judge = kind === 'dr' ? signsAgainst : performanceSignsAgainst;
   const judging = judge(sides, plan);
   judging.catch(() => undefined);
   const said = await proof.askRole(lost, signal, kind);
   refusePrimary(otherCluster, said, kind);
-  // One that answers was demoted, or was never the primary, which the signs tell; a promotion of it by this run whose answer was lost must not come late.
+  // A cluster that answers was demoted or was never the primary, as the signs show. A promotion of it by this run whose
+  // answer was lost must not take effect late.
   const promotion = { deployment, kind, gate: 'promote', candidate, other: lost } as const;
   if (said.active !== undefined) await proof.proveNotPrimary(execution, promotion, memory);
-  // That proof may have waited: what speaks for the outage is read after it.
+  // That proof may have waited: the signs of the outage are read after it.
   const against = await (said.active === undefined ? judging : judge(sides, plan));
   if (against.length > 0) throw spokeAgainst(against);
 }
@@ -80,7 +81,7 @@ async function performanceSignsAgainst(
   return signs.filter(({ verdict }) => verdict === 'fail');
 }
 
-/** Members of the DR set that a promotion is not about: none may be primary; one that says nothing is told. */
+/** The other members of the DR set: none may be primary; a silent one becomes a finding. */
 export async function refusePrimaryMember({ deployment, cluster, otherCluster }: Sides): Promise<Finding[]> {
   const execution = currentExecution();
   const { clusters } = execution;
@@ -100,9 +101,9 @@ export async function refusePrimaryMember({ deployment, cluster, otherCluster }:
 }
 
 /**
- * No other cluster of the set says that it is primary. One that cannot be read was shown in the plan.
+ * No other cluster of the set reports that it is primary. The plan showed the clusters that cannot be read.
  *
- * @returns the Merkle roots that they told meanwhile
+ * @returns the Merkle roots that the clusters reported meanwhile
  */
 export async function refuseSecondPrimary(
   { deployment, kind, cluster }: Sides,
@@ -127,7 +128,7 @@ export async function refuseSecondPrimary(
   return new Map(roots);
 }
 
-/** The cluster must serve as primary now: demoting the only primary would leave clients without one. */
+/** The cluster must serve as primary: demoting the only primary would leave clients without one. */
 export async function demandServing(access: ClusterAccess, kind: ReplicationKind, consequence: string): Promise<void> {
   const { name: cluster } = access.entry;
   const state = await readStatus(access, kind, currentExecution().signal);
@@ -135,7 +136,7 @@ export async function demandServing(access: ClusterAccess, kind: ReplicationKind
   demand([servesAsPrimary({ cluster, [kind]: state }, kind, next)], consequence);
 }
 
-/** Standby nodes tell their old mode for a while: what they say counts when that is over. */
+/** Standby nodes report their old mode for a while: only later do their reports count. */
 export async function demandNoNodePrimary(
   access: ClusterAccess,
   kind: ReplicationKind,
@@ -152,15 +153,15 @@ export async function demandNoNodePrimary(
   });
 }
 
-/** Beside the silence that is waited for: how long the signs may take to agree, ms. */
+/** How long the signs may take to agree, in addition to the required silence, ms. */
 const SIGNS_BUDGET_MS = 30_000;
 
-/** Waits until every sign says that the primary is gone, and for long enough. Fails where it answers. */
+/** Waits until every sign shows that the primary has been gone for long enough. Fails if the primary answers. */
 export async function awaitPrimaryGone(input: {
   readonly deployment: string;
   readonly from: string;
   readonly to: string;
-  /** Further silent members that people name as gone. */
+  /** Further silent members that people named as gone. */
   readonly alsoGone?: readonly string[] | undefined;
 }): Promise<{ readonly observed: string }> {
   const { deployment, from, to, alsoGone } = input;
@@ -183,8 +184,8 @@ export async function awaitPrimaryGone(input: {
 }
 
 /**
- * Runs the `fence` hook for a primary that is gone. The approved plan must allow it; right before the hook the signs are
- * read again, because hours may lie between the approval and this: a primary that serves again is not cut off.
+ * Runs the `fence` hook for a primary that is gone. The approved plan must allow it. The signs are read again right
+ * before the hook, because the approval may be hours old: a primary that serves again is not cut off.
  */
 export async function fenceLostPrimary(input: {
   readonly deployment: string;
@@ -209,8 +210,8 @@ export async function fenceLostPrimary(input: {
 /**
  * Reads the whole deployment and judges the signs that `from` is gone.
  *
- * @throws RunbookError PRECONDITION_FAILED where another cluster is primary; SERVICE_UNAVAILABLE, which may be tried
- *   again, where the successor does not say what it hears
+ * @throws RunbookError PRECONDITION_FAILED if another cluster is primary; SERVICE_UNAVAILABLE (retryable) if the
+ *   candidate does not report whether it hears from the primary
  */
 export async function readSigns(
   clusters: Clusters,
@@ -232,13 +233,13 @@ export async function readSigns(
   return judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs });
 }
 
-/** The further silent members that the approvers of a plan attested to serve nobody. */
+/** The further silent members that serve nobody, as the approvers of the plan attested. */
 export function alsoGoneIn({ choices }: RunbookPlan): readonly string[] {
   const named = choices['alsoGone'];
   return typeof named === 'string' ? named.split(', ') : [];
 }
 
-/** Who can say whether the primary is heard. */
+/** The clusters that can report whether the primary is heard. */
 export function witnesses({ from, to, others, performanceSecondaries }: FailoverSides): {
   readonly from: ClusterObservation;
   readonly to: ClusterObservation;
@@ -247,7 +248,7 @@ export function witnesses({ from, to, others, performanceSecondaries }: Failover
   const observers = [
     ...others.map((each) => observerOf(each, 'dr')),
     ...performanceSecondaries.map((each) => observerOf(each, 'performance')),
-    // One that follows a primary was not the primary that is gone, and says whether it hears the real one.
+    // A cluster that follows a primary was not the lost primary, and reports whether it hears from the real one.
     ...(follows(from) ? [observerOf(from, 'dr')] : []),
   ];
   return { from, to, observers };
@@ -261,7 +262,7 @@ export function signsText(signs: readonly Check[]): string {
   return signs.map(({ name, observed, verdict }) => `${name}: ${verdict} (${observed})`).join('; ');
 }
 
-/** What contradicts a failover: nobody is asked to approve it, and nothing is promoted. */
+/** The error for signs that contradict a failover: nobody is asked to approve it, and nothing is promoted. */
 export function spokeAgainst(signs: readonly Check[]): RunbookError {
   const [first] = signs;
   return new RunbookError('PRECONDITION_FAILED', `It is not proven that the primary is gone. ${signsText(signs)}`, {

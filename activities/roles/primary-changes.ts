@@ -4,7 +4,7 @@ import { isRunbookError } from '../../src/errors';
 import type { ActivityDependencies } from '../execution';
 import { RecordTable } from '../record-table';
 
-/** Clients have no primary meanwhile: what takes longer goes on by itself. */
+/** Clients have no primary meanwhile: a write that takes longer continues in the background. */
 const NOTE_MS = 1_000;
 
 const primaryChange = z.object({
@@ -14,11 +14,11 @@ const primaryChange = z.object({
   /** Epoch ms. */
   at: z.number(),
 });
-/** The last change of the primary of a deployment, as the activity that promoted noted it. */
+/** The last change of a deployment's primary, recorded by the promoting activity. */
 export type PrimaryChange = z.infer<typeof primaryChange>;
 const lastChange = new RecordTable('primary-change', primaryChange);
 
-/** Notes in the record that a cluster became primary. Where that cannot be written, the promotion stands all the same. */
+/** Records that a cluster became primary. If that cannot be written, the promotion is still valid. */
 export async function notePrimaryChange(
   { records, log }: Pick<ActivityDependencies, 'records' | 'log'>,
   deployment: string,
@@ -31,7 +31,7 @@ export async function notePrimaryChange(
   await Promise.race([noting, delay(NOTE_MS, undefined, { ref: false })]);
 }
 
-/** @returns nothing in it where there was none yet; undefined where the record does not tell */
+/** @returns an empty object if there was no change yet; undefined if the record cannot be read */
 export async function lastPrimaryChange(
   { records, log }: Pick<ActivityDependencies, 'records' | 'log'>,
   deployment: string,

@@ -14,7 +14,7 @@ import type { ActivityContext } from '../execution';
 import { heartbeatAge, readKind } from '../observe';
 
 const SETTLE_POLL_MS = 500;
-/** A look at a cluster that does not answer takes seconds, and clients wait. */
+/** Reading a cluster that does not answer takes seconds, and clients wait. */
 const LAG_POLLS = 2;
 /** How far the clocks of a node and of Temporal, both in whole seconds, may be apart. */
 const CLOCKS_MS = 5_000;
@@ -23,36 +23,37 @@ const CLOCKS_MS = 5_000;
 interface Promotion {
   readonly deployment: string;
   readonly kind: ReplicationKind;
-  /** Its validFor, and an hour, is how old a demotion may be that proves anything. */
+  /** A demotion counts as proof for the gate's validFor plus an hour. */
   readonly gate: GateName;
-  /** The cluster that is to be promoted. */
+  /** The cluster to promote. */
   readonly candidate: ClusterAccess;
   readonly other: ClusterAccess;
 }
 
-/** What is remembered between proofs of one activity. */
+/** State between several proofs of one activity. */
 export interface ProofMemory {
-  /** A promotion in doubt was seen to have had no effect. */
+  /** A promotion with an unknown outcome was seen to have had no effect. */
   settled?: boolean;
 }
 
-/** What the nodes of a cluster say of its mode. */
+/** The mode of a cluster as its nodes report it. */
 export interface RoleOpinions {
-  /** What the node says that is active by the agreement of all; undefined where there is none or it does not know. */
+  /** As reported by the node that all nodes agree is active; undefined if there is none or it does not know. */
   readonly active: string | undefined;
-  /** What every node says, or why it says nothing. */
+  /** What each node reports, or why it reports nothing. */
   readonly nodes: readonly string[];
-  /** Of the active node. */
+  /** As reported by the active node. */
   readonly merkleRoot?: string | undefined;
 }
 
 /**
- * Proves that a cluster is not primary before another one is promoted: its active node says so and no other node says
- * otherwise; or, where that node does not answer, the demotion that this run made lately left it as a secondary, no role
- * changed since, and the candidate heard no primary since. A standby's word alone proves nothing: it may tell what was.
+ * Proves that a cluster is not primary before another one is promoted. Either its active node says so and no other node
+ * contradicts; or, if that node does not answer, a recent demotion by this run left it as a secondary, no role has
+ * changed since, and the candidate has not heard from a primary since. A standby alone proves nothing: it may report an
+ * old role.
  *
- * @returns the Merkle root that it told meanwhile, where it did
- * @throws RunbookError STATE_DIVERGED where it is primary; PRECONDITION_FAILED where it cannot be proven
+ * @returns the Merkle root that the cluster reported meanwhile, if it did
+ * @throws RunbookError STATE_DIVERGED if it is primary; PRECONDITION_FAILED if the proof fails
  */
 export async function proveNotPrimary(
   {
@@ -97,7 +98,8 @@ function wasRefused({ state, failure }: RecordedActivity): boolean {
 }
 
 /**
- * A DR member that says nothing, and that this very run may have promoted before a failover took it over, may be primary.
+ * A DR member that does not report its role may be primary if this run may have promoted it before a failover took
+ * over.
  *
  * @throws RunbookError STATE_DIVERGED
  */
@@ -119,10 +121,10 @@ export async function refuseDoubtful(
 }
 
 /**
- * Why the demotion that is in the run's history does not prove that the other cluster, which is silent, is no primary.
- * Whoever writes to the namespace may have kept a run and its approvals open for weeks, with a history that is true.
+ * Why the demotion in the run's history does not prove that the other cluster, which is silent, is not primary. Anybody
+ * who can write to the namespace may have kept a run and its approvals open for weeks, with a true history.
  *
- * @returns undefined where nothing stands against it
+ * @returns undefined if nothing contradicts the proof
  */
 async function againstDemotion(
   record: RunHistory,
@@ -132,8 +134,9 @@ async function againstDemotion(
 ): Promise<string | undefined> {
   const pair = [candidate.entry.name, other.entry.name];
   const [candidateName = '', name = ''] = pair;
-  // Whichever side was demoted: a demotion also looks at the other side, which must be a live secondary then. One that was
-  // there already looked at nothing, and needed no approval; one of a former primary looked at a primary.
+  // Either cluster may have been demoted: a demotion also checks that the other cluster is a live secondary. Outcome
+  // `already` checked nothing and needed no approval; the demotion of a former primary checked that the other cluster
+  // is primary.
   const demotion = record.activities.findLast(
     (each) =>
       each.type === 'demotePrimary' &&
@@ -157,12 +160,12 @@ async function againstDemotion(
   const seen = pair.find((each) => since.some((activity) => sawPrimary(activity, each, kind)));
   if (seen !== undefined) return `${seen} was seen as primary after the demotion of ${demoted} at ${at}`;
 
-  // A worker's clock may be behind the server's, which dated the demotion.
+  // A worker's clock may be behind that of the server, which dated the demotion.
   const now = () => Math.max(Date.now(), record.lastEventAt);
   if (now() - closedAt > countsForMs)
     return `the demotion of ${demoted} was at ${at}, and counts as proof for only ${Math.round(countsForMs / 60_000)} minutes`;
   const age = heartbeatAge(await readKind(candidate, kind, signal));
-  // A demoted cluster has no primary that it could hear. One that followed and tells nothing may have heard one.
+  // A demoted cluster has no primary to hear from. A cluster that followed and reports nothing may have heard one.
   if (age === undefined)
     return demoted === candidateName ? undefined : `${candidateName} does not report when it last heard from a primary`;
   const heardAt = now() - age;
@@ -171,7 +174,7 @@ async function againstDemotion(
     : undefined;
 }
 
-/** Whether an activity read the cluster as primary. */
+/** Whether an activity saw the cluster as primary. */
 function sawPrimary({ state, result }: RecordedActivity, name: string, kind: ReplicationKind): boolean {
   return (
     state === 'completed' &&
@@ -182,8 +185,8 @@ function sawPrimary({ state, result }: RecordedActivity, name: string, kind: Rep
 }
 
 /**
- * Asks every node; where only standbys say primary they are asked again for a while: right after a demotion they tell what
- * was. The active node does not lag. What a standby said stands until an active node says otherwise.
+ * Asks every node. If only standbys say primary, they are asked again for a while: right after a demotion they report
+ * the old role. The active node does not lag. What a standby reported counts until an active node contradicts it.
  */
 export async function askOnceSettled(
   other: ClusterAccess,
@@ -202,7 +205,7 @@ export async function askOnceSettled(
   }
 }
 
-/** A promotion whose outcome is not known may take effect late: its target must stay a secondary for longer than that. */
+/** A promotion with an unknown outcome may take effect late: its target must stay a secondary for longer than that. */
 async function awaitSettled(
   other: ClusterAccess,
   signal: AbortSignal,
@@ -226,7 +229,7 @@ function saysSecondary({ active }: RoleOpinions): boolean {
   return active === 'secondary' || active === 'disabled';
 }
 
-/** @throws RunbookError STATE_DIVERGED where any node says that it is primary */
+/** @throws RunbookError STATE_DIVERGED if any node reports that it is primary */
 export function refusePrimary(name: string, { nodes }: RoleOpinions, kind: ReplicationKind = 'dr'): void {
   if (nodes.includes('primary')) {
     throw new RunbookError(
@@ -260,7 +263,7 @@ export function opinionsText({ active, nodes }: RoleOpinions): string {
   return `active node ${active ?? 'silent'}; nodes ${nodes.join(', ')}`;
 }
 
-/** Asks every node: a returning old active node may hold another opinion than the rest. */
+/** Asks every node: an old active node that returns may disagree with the rest. */
 export async function askRole(
   { entry, client }: ClusterAccess,
   signal: AbortSignal,

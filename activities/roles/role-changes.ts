@@ -37,52 +37,54 @@ import {
 import type { ProofMemory } from './prove-not-primary';
 import { proveNotPrimary } from './prove-not-primary';
 
-/** A cluster whose role changes, and the one on the other side: never are both primary. */
+/** A cluster whose role changes, and the other cluster. They are never both primary. */
 interface RoleChange extends Sides {
   readonly authority: Authority;
 }
 
 interface Demotion extends RoleChange {
-  /** The cluster was a primary before another one took its place, which must serve now. */
+  /** The cluster is a former primary. The other cluster took its place, and must serve now. */
   readonly former?: boolean;
-  /** How far the other cluster was seen to have caught up. */
+  /** The WAL index that the other cluster was seen to have reached. */
   readonly reached?: WalIndex;
 }
 
 interface DemoteResult extends ChangeResult {
   /** The WAL index of the primary, read right before the call. */
   readonly walBefore?: WalIndex;
-  /** That nothing is lost, where the other cluster had the same Merkle root already; else it is compared. */
+  /** Proof that no data is lost, if it could already be given. Otherwise the Merkle roots are compared later. */
   readonly evidence?: LossEvidence;
 }
 
 interface Promotion extends RoleChange, SecondaryToken {
-  /** `forced`: the service's own safety checks are left out, and what is not there is lost. */
+  /** `forced`: skips the safety checks of the service; writes that have not arrived are lost. */
   readonly mode: 'planned' | 'unplanned' | 'forced';
-  /** Where it fails for certain the other cluster is promoted back. */
+  /** If the promotion certainly fails, the other cluster is promoted back. */
   readonly wayBack?: boolean;
 }
 
-/** Refusals of a promotion that mean "not in sync yet": waited for within the budget, and never turned into force. */
+/** Refusals of a promotion that mean "not in sync yet": retried within the budget, and never forced. */
 const NOT_YET = [
   ...['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'SERVICE_SEALED'],
   ...['NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'],
 ];
-/** Performance replication says it with 503, or with 400 by another reading (facts 2, row 32). */
+/** Performance replication answers 503 for this or, by another reading, 400 (facts 2, row 32). */
 const NOT_YET_OF = { dr: NOT_YET, performance: [...NOT_YET, 'BAD_REQUEST'] };
-/** Where they say that they pass: a token has another in its place by now, or the node led before. */
+/** "Not yet" only if retryable: the token has been replaced by now, or another node leads. */
 const MAY_PASS = ['PERMISSION_DENIED', 'REDIRECT_REFUSED'];
 
 /**
- * Makes a primary an unconnected secondary (interface 4.1, 4.2: `primary/demote`). Right before the call the other cluster
- * must be a live secondary that has every write up to `reached`; of a `former` primary, it must serve as the primary.
+ * Makes a primary an unconnected secondary (interface 4.1, 4.2: `primary/demote`). Right before the call, the other
+ * cluster must be a live secondary that has every write up to `reached`. For a `former` primary, it must serve as the
+ * primary.
  */
 export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const { deployment, kind, cluster, otherCluster, former = false } = input;
   const { execution, clusters, signal, limits, access } = onCluster(input);
   const { sealKeyring, run } = execution;
   const other = clusters.of(deployment, otherCluster);
-  // Clients are held, and the primary can serve them as long as nothing was sent: a silent successor is given up early.
+  // Clients are quiesced, and the primary can serve them while nothing was sent: do not wait long for a silent
+  // candidate.
   const patienceMs = former || execution.doubt.mayHaveSent ? limits.demoteMs : limits.demoteMs / 4;
   const patientUntil = performance.now() + patienceMs;
   const own = awaitNamed(access, limits.demoteMs);
@@ -115,7 +117,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       });
       demand([told], `${cluster} was not demoted`);
     },
-    // The last look before the point of no return.
+    // The last check before the point of no return.
     prepare: async () => {
       const token = await access.credential();
       held = undefined;
@@ -135,7 +137,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       };
     },
   });
-  // It took effect: whatever fails from here on must not read as if nothing had been done.
+  // It took effect: a failure from here on must not read as if nothing had been done.
   execution.doubt.mayHaveSent = true;
   const observed = `${cluster}: ${describeReplication(changed.state)}`;
   if (former) {
@@ -147,15 +149,15 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const sides = { deployment, kind, from: cluster, to: otherCluster };
   const mark = proven && heldEvidence(sealKeyring, run, { ...sides, wal: proven.wal, at: Date.now() }, proven.how);
   const equal = equalRoots(cluster, changed.state.merkleRoot, otherCluster, roots.get(otherCluster));
-  // The mark is what the promotion believes where this cluster falls silent before it.
+  // If this cluster falls silent before the promotion, the promotion relies on the mark.
   const evidence = equal ? { ...mark, ...equal } : mark;
   const seen = `no other ${kindName(kind)} primary in its set${evidence ? '; no data lost' : ''}`;
   return { ...resultOf(changed, `${observed}; ${seen}`), walBefore: written, ...(evidence && { evidence }) };
 }
 
 /**
- * Makes a secondary the primary (interface 4.1, 4.2: `secondary/promote`). Planned, the other cluster must be proven to be
- * none; else the signs that it is gone are looked for again.
+ * Makes a secondary the primary (interface 4.1, 4.2: `secondary/promote`). If planned, the other cluster must be proven
+ * not to be primary. Otherwise the signs that it is gone are checked again.
  */
 export async function promoteSecondary(input: Promotion): Promise<ChangeResult> {
   const { deployment, kind, cluster, mode } = input;
@@ -186,7 +188,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       else await demandLost(input, approved, memory);
       const primaryClusterAddr = primaryClusterAddrOf(access.entry);
       const force = mode === 'forced' ? { force: true } : {};
-      // Opened last: an operation token is in the memory of this process for no longer than the call.
+      // Opened last: an operation token stays in the memory of this process no longer than the call.
       const { body, options } = await authorisedOn(access, input, on.clusterId, 'dr.promote');
       const { promote } = access.client[kind].secondary;
       return () => promote({ ...body, primaryClusterAddr, ...force }, { ...options, timeoutMs: ROLE_TIMEOUT_MS });
@@ -199,7 +201,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
   return told;
 }
 
-/** Clients do not wait for the whole budget where the other cluster can serve them: nothing was sent by then. */
+/** Clients do not wait for the whole budget if the other cluster can serve them: nothing was sent by then. */
 async function awaitCandidate(input: Promotion, budgetMs: number): Promise<AllowedOperation['on']> {
   const { execution, clusters, signal, access } = onCluster(input);
   if (input.wayBack !== true || execution.doubt.mayHaveSent) return awaitNamed(access, budgetMs);
@@ -219,7 +221,7 @@ interface ApprovedPromotion {
   readonly operation: GatedOperation;
 }
 
-/** The plan that lets this cluster be promoted in the place of the other one, as both are now. */
+/** The plan that allows the promotion of this cluster in place of the other one, by the identities of both now. */
 async function approvedPromotion(
   input: Promotion,
   on: AllowedOperation['on'],
@@ -241,7 +243,7 @@ async function approvedPromotion(
   if (mode === 'planned') {
     const operation = 'dr.secondary.promote-after-demotion';
     const named = otherSideOf(input, { operation, on }, otherCluster);
-    // It may be gone since its demotion: then the plan's word for it has to do.
+    // It may be gone since its demotion: then the identity in the plan is used.
     return verify({ operation, on, with: otherId === undefined ? named : { ...named, clusterId: otherId } });
   }
   const operation = mode === 'forced' ? 'dr.secondary.promote-force' : 'dr.secondary.promote';
@@ -252,9 +254,9 @@ async function approvedPromotion(
 }
 
 /**
- * Planned: the other cluster is proven to be no primary, and nothing of what it wrote is missing here.
+ * Planned: the other cluster is proven not to be primary, and none of its writes is missing here.
  *
- * @param root - the Merkle root of the cluster that is to be promoted, as it was read a moment ago
+ * @param root - the Merkle root of the cluster to promote, read a moment ago
  */
 async function demandDemoted(
   input: Promotion,
@@ -268,7 +270,7 @@ async function demandDemoted(
   const [candidate, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
   const proof = { deployment, kind, gate: lastGateOf(plan, operation), candidate, other };
   const former = await proveNotPrimary(execution, proof, memory);
-  // The old primary has every write: promoted back it needs no evidence.
+  // The old primary has every write: promoting it back needs no evidence.
   const back = plan.operations.some(
     (each) => each.operation === `${kind}.primary.demote` && each.on.cluster === cluster,
   );
@@ -277,7 +279,7 @@ async function demandDemoted(
   await demandNoLoss(execution, execution, { deployment, kind, oldPrimary: other, newPrimary: candidate, roots });
 }
 
-/** Unplanned: the other cluster is gone, and it is this outage that people approved to end. */
+/** Unplanned: the other cluster is gone, and the approvals are for this very outage. */
 async function demandLost(
   input: Promotion,
   { plan, operation }: ApprovedPromotion,
@@ -290,7 +292,7 @@ async function demandLost(
   await demandSameOutage(judged, await readKind(clusters.of(deployment, cluster), kind, signal));
 }
 
-/** Undefined where the cluster does not tell it; another cluster than the inventory means is refused. */
+/** Undefined if the cluster does not report its ID; a cluster other than the one in the inventory is refused. */
 function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
   const silent = orElse(signal, (error) => {
     if (error.code === 'STATE_DIVERGED') throw error;
@@ -299,16 +301,17 @@ function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<st
   return readClusterId(access, signal).catch(silent);
 }
 
-/** The successor had everything a moment ago: for how long it may take to have the last writes too, ms. */
+/** The candidate had caught up a moment ago: how long it may take to receive the last writes too, ms. */
 const CATCH_UP_MS = 30_000;
 
 /**
- * The successor must be a live secondary that has every write up to what was caught up with before, and, where nothing may
- * be lost, is given a moment to have what the primary wrote since. Each look also judges whether this may begin still.
+ * The candidate must be a live secondary that has every write up to the index that it reached before. If no data may be
+ * lost, it also gets time to receive what the primary wrote since. Each read also checks whether the demotion may still
+ * begin.
  *
- * @param upTo.written - how far the primary wrote, where that is waited for; demanded too where nothing may be lost
- * @param upTo.patientUntil - where nothing was sent yet, a successor that does not answer is waited for until then
- * @returns the successor as it was seen
+ * @param upTo.written - the last WAL index of the primary, which is waited for; required if no data may be lost
+ * @param upTo.patientUntil - while nothing was sent, a candidate that does not answer is waited for until then
+ * @returns the observed candidate
  */
 async function demandSuccessor(
   { deployment, kind, cluster, otherCluster, reached }: Demotion,
@@ -341,7 +344,7 @@ async function demandSuccessor(
   return seen;
 }
 
-/** The later one of two WAL indexes, where both are needed. */
+/** The higher of two WAL indexes. */
 function latest(one: WalIndex | undefined, other: WalIndex | undefined): WalIndex | undefined {
   if (one === undefined || other === undefined) return one ?? other;
   return BigInt(one) > BigInt(other) ? one : other;

@@ -35,8 +35,8 @@ interface SnapshotInput extends OnCluster {
 }
 
 /**
- * What the inventory wants before an event, for the plan of it. A DR secondary serves no snapshot: there only a hook can
- * take one.
+ * What the inventory wants before an event, for the plan of it. A DR secondary serves no snapshot: there only a hook
+ * can take one.
  */
 export function snapshotWanted(
   { snapshot }: Pick<Deployment, 'snapshot'>,
@@ -197,9 +197,9 @@ interface ArchiveFile {
 }
 
 /**
- * Reads the tar archive inside of a snapshot as it arrives, and holds each file against the list of sums in it. The service
- * may end a snapshot early with status 200 (hashicorp/vault issue 12168): one is whole only with `SHA256SUMS.sealed`, which
- * comes last.
+ * Reads the tar archive inside of a snapshot as it arrives, and holds each file against the list of sums in it. The
+ * service may end a snapshot early with status 200 (hashicorp/vault issue 12168): one is whole only with
+ * `SHA256SUMS.sealed`, which comes last.
  */
 export class SnapshotArchive {
   readonly #sums = new Map<string, string>();

@@ -226,7 +226,7 @@ it('where Temporal does not answer right before the promotion nothing was sent, 
   silence();
   bench.limit({ promoteMs: 900 });
   bench.historyError = new Error('14 UNAVAILABLE');
-  await refusesPromotion('TEMPORAL_UNAVAILABLE', { details: { next: holding('Check Temporal, then retry') } });
+  await refusesPromotion('TEMPORAL_UNAVAILABLE', { details: { next: holding('Look at Temporal, then retry') } });
   bench.historyError = undefined;
 });
 

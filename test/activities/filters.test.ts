@@ -62,7 +62,7 @@ describe('a secondary that the primary knows by another id than its cluster ID',
       const { plan } = await assess(filters);
       const { warnings } = JSON.parse(plan?.text ?? '{}') as { readonly warnings: readonly string[] };
       expect(warnings.filter((each) => each.includes('No mount was found'))).toEqual([
-        expect.stringContaining(`at ${path}:`),
+        expect.stringContaining(`at ${path}.`),
       ]);
     },
   );

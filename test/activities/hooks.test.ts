@@ -224,7 +224,7 @@ it.each([
     'a command that does not end is ended with all that it started, and nobody claims to know what it did',
     () => script('echo begun; sleep 600 & sleep 600', { timeout: '2s' }),
     { code: 'OUTCOME_UNKNOWN' },
-    'still running after 2 s, ended; its output: begun',
+    'still running after 2 s, terminated; its output: begun',
   ],
   [
     'a command that cannot be started did nothing for certain',

@@ -127,7 +127,7 @@ describe('a promotion whose plan accepts no loss', () => {
 
   it('is refused where the roots differ, compared or not, and whatever a result in the history says', async () => {
     await demotedWithLoss();
-    await refuses(none, { message: holding('accepts no loss') });
+    await refuses(none, { message: holding('accepts no data loss') });
     compared();
     await refuses(none);
     // A plan that accepts it goes on.

@@ -218,7 +218,9 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
     const demoted = await bench.call('demotePrimary', drDemotion(quota));
     bench.service.heal();
     expect(order()).toContain(`POST rate-limit/${name}`);
-    const why = expect.stringMatching(/429.*rose by \d within .* \(at most 2 allowed\).*west had it/) as string;
+    const why = expect.stringMatching(
+      /429.*rose by \d within .* \(at most 2 allowed\).*west had reached that index/,
+    ) as string;
     expect(demoted.evidence).toMatchObject({ loss: 'none', why });
     const roots = ['east', 'west'].map((each) => bench.cluster(each).snapshotState().dr.merkleRoot);
     const promotion = drPromotion(await bench.operationToken('west'), quota);
