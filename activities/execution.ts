@@ -81,7 +81,7 @@ export interface Execution {
   /** Written by `readActConfirm`, read when an error leaves the activity. */
   readonly doubt: OutcomeDoubt;
   readonly timing: Timing;
-  /** From the first scheduling of the activity to that of this attempt, ms by the server's clock. Counts against budgets. */
+  /** From the first scheduling of the activity to that of this attempt, ms of server time. Counts against budgets. */
   readonly spentMs: number;
   /** Shown in the pending activity until it ends. Never holds a secret. */
   progress(text: string): void;

@@ -17,7 +17,7 @@ export const TIMING = {
   settleMs: CHANGE_TIMEOUT_MS + 1_000,
   /** How long standbys may lag behind their active node right after a role change. */
   lagMs: 5_000,
-  /** If loss is accepted: how long the candidate may take to receive the last writes, so that loss may still be ruled out. */
+  /** If loss is accepted: how long the candidate may take to receive the last writes, so that loss can be ruled out. */
   momentMs: 1_000,
   /** How long a newly promoted cluster may refuse valid tokens. */
   refusedMs: 2_000,
@@ -127,7 +127,7 @@ export async function seenInTime<S>(execution: Execution, polling: Polling<S>): 
   }
 }
 
-/** A budget counts from the first attempt of the activity. Time to settle an unknown outcome of an earlier one remains. */
+/** A budget counts from the activity's first attempt. Time to settle an unknown outcome of an earlier one remains. */
 function deadlineOf({ doubt, spentMs, timing }: Execution, budgetMs: number): Deadline {
   const settlingMs = doubt.mayHaveSent ? timing.underWayMs + STABLE_READS * 1_000 : 0;
   return new Deadline(budgetMs, undefined, Math.min(spentMs, Math.max(0, budgetMs - settlingMs)));

@@ -12,29 +12,29 @@ import { describeReplication, isAlive, kindName, readKind, replicationOf } from 
 import { awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, authorisedOn, awaitNamed, readClusterId, sendWithToken } from '../tokens/operation-token';
 
-/* Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). */
+/* Revoking secondaries and ending replication (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). */
 
-/** One change of one kind of replication on one cluster. It demands the approval of its gate. */
+/** One change of one kind of replication on one cluster. It requires the approval of its gate. */
 interface EndInput extends OnCluster, OfKind {
   readonly authority: Authority;
 }
 
 interface Revocation extends EndInput {
-  /** `cluster` is the primary, `id` what it knows the secondary by. */
+  /** `cluster` is the primary; `id` is the secondary's id there. */
   readonly id: string;
-  /** The cluster of the inventory that has this id and answers. */
+  /** The cluster of the inventory that has this id, if it answers. */
   readonly secondary?: string | undefined;
 }
 
-/** The secondaries of a primary that an approval of its end is bound to. */
+/** The secondaries that an approval to end replication on their primary is bound to. */
 export function cutOffDetail(ids: readonly string[]): string {
   return `cuts off ${[...ids].sort().join(', ') || 'nobody'}`;
 }
 
-/** Whether a secondary may be disabled that is connected to its primary, or only one that is not, as an approval says it. */
+/** Whether the approval covers only a secondary without connection to its primary, or also a connected one. */
 export const CONNECTION = { none: 'disconnected', any: 'also while connected' } as const;
 
-/** Whether a secondary knows no primary any more: what a blank token leaves behind. */
+/** Whether a secondary no longer knows a primary: the effect of a blank token. */
 function hasForgotten(state: ReplicationObservation): boolean {
   return (
     state.mode === 'secondary' &&
@@ -45,8 +45,8 @@ function hasForgotten(state: ReplicationObservation): boolean {
 }
 
 /**
- * Revokes an id on its primary and sees that the primary does not know it any more. Of kind `dr` it refuses the only
- * connected secondary unless the approved plan says that it is acknowledged.
+ * Revokes an id on its primary, and confirms that the primary no longer knows it. For kind `dr`, refuses the only
+ * connected secondary unless the approved plan acknowledges that.
  */
 export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
   const { deployment, cluster, kind, id, secondary } = input;
@@ -69,8 +69,8 @@ export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
 }
 
 /**
- * Makes a secondary forget its primary (`update-primary` with a blank token). One that is connected is refused: its
- * primary must have revoked it before.
+ * Makes a secondary forget its primary (`update-primary` with a blank token). Refuses a connected secondary: its
+ * primary must have revoked it first.
  */
 export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
   const { cluster, kind } = input;
@@ -92,7 +92,7 @@ export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeR
   });
 }
 
-/** Ends replication on a primary: refuses where it knows other secondaries than those that were approved to be cut off. */
+/** Ends replication on a primary. Refuses if its secondaries are not exactly those that were approved to be cut off. */
 export function disablePrimary(input: EndInput): Promise<ChangeResult> {
   const { kind } = input;
   const { execution, access } = onCluster(input);
@@ -109,8 +109,8 @@ export function disablePrimary(input: EndInput): Promise<ChangeResult> {
 }
 
 /**
- * Ends replication on a secondary. One that is connected is refused where only a disconnected one was approved: it is
- * in use, and comes back only by being wiped.
+ * Ends replication on a secondary. Refuses a connected secondary if only a disconnected one was approved: it is in use,
+ * and can rejoin only by being wiped.
  */
 export function disableSecondary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
   const { cluster, kind } = input;
@@ -124,7 +124,7 @@ export function disableSecondary(input: EndInput & SecondaryToken): Promise<Chan
       const also = operations.some((each) => each.operation === operation && each.detail === CONNECTION.any);
       if (also) await verifyBeginning(input, { operation, on, detail: CONNECTION.any });
       else if (isAlive(seen, limits.heartbeatAgeMs))
-        // Right after a revocation it may show its connection for a moment.
+        // Right after a revocation, the connection may still show for a moment.
         throw refused(cluster, `${cluster} is connected to its primary.`, seen, 'not connected', {
           next: 'Either somebody attached it again, or its revocation is not visible yet. Find out which, then retry; abort if it is in use.',
           retryable: true,
@@ -142,14 +142,14 @@ function disabled({ cluster, kind }: EndInput) {
   };
 }
 
-/** Read, act, confirm for the end of one role. */
+/** Read, act, confirm for ending one role. */
 async function end(
   input: EndInput,
   asked: {
     readonly until: (state: ReplicationObservation) => boolean;
     readonly needed: string;
     readonly role: 'primary' | 'secondary';
-    /** The last look and the approval; gives what sends the request. */
+    /** The last check and the approval; returns the function that sends the request. */
     readonly look: (seen: ReplicationObservation, on: AllowedOperation['on']) => Promise<() => Promise<unknown>>;
   },
 ): Promise<ChangeResult> {
@@ -161,7 +161,7 @@ async function end(
   const change = await readActConfirm(execution, {
     ...replication,
     read: async () => {
-      // A DR secondary hides the performance role that is in its data: it would look disabled.
+      // A DR secondary hides the performance role in its data: it would look disabled.
       if (kind === 'performance') refuseDrSecondary(cluster, await readKind(access, 'dr', signal));
       return replication.read();
     },
@@ -174,7 +174,7 @@ async function end(
   return resultOf(change, `${cluster}: ${describeReplication(change.state)}`);
 }
 
-/** The secondary that is about to be revoked must have the id that is revoked. */
+/** The secondary that is about to be revoked must have this id. */
 async function identityOfId(access: ClusterAccess, { kind, id }: Revocation, signal: AbortSignal) {
   const { name: cluster } = access.entry;
   const clusterId = await readClusterId(access, signal);
@@ -205,7 +205,7 @@ function refused(
   return new RunbookError('PRECONDITION_FAILED', message, { ...told, ...more });
 }
 
-/** Waits until the primary sees no peer with this id and, where it is given, the secondary sees no primary. */
+/** Waits until the primary sees no peer with this id and the secondary, if given, sees no primary. */
 export async function awaitSecondaryGone(
   input: OnCluster & OfKind & { readonly id: string; readonly secondary?: string },
 ): Promise<{ readonly observed: string }> {
@@ -234,7 +234,7 @@ export async function awaitSecondaryGone(
   return { observed };
 }
 
-/** Waits until every node says that this kind of replication is disabled. */
+/** Waits until every node reports that this kind of replication is disabled. */
 export async function awaitReplicationDisabled(input: OnCluster & OfKind): Promise<{ readonly observed: string }> {
   const { cluster, kind } = input;
   const { execution, signal, limits, access } = onCluster(input);

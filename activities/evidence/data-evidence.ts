@@ -22,23 +22,23 @@ import { believedEvidence } from '../quiesce/held-writes';
 import { MARKER_TIMEOUT_MS, lookUpMarker } from './marker';
 
 export interface MarkerResult {
-  /** Where it was written: known before the outage, it is not looked up in it. */
+  /** Where the marker was written. Known before the outage, so that it is not looked up during it. */
   readonly place: KeyPlace;
-  /** The value written: random, not a secret. */
+  /** The written value: random, not a secret. */
   readonly value: string;
   /** W: the primary's `last_dr_wal` (or `last_performance_wal`) read after the write. */
   readonly wal: WalIndex;
-  /** The secondary's `last_remote_wal` when it had reached W; absent where none was waited for. */
+  /** The secondary's `last_remote_wal` when it had reached W; absent if no secondary was waited for. */
   readonly reached?: WalIndex;
-  /** What the marker before told of the deployment's record, and does not hold any more. */
+  /** Findings about the deployment's record, compared with what the previous marker says about it. */
   readonly findings?: readonly Finding[];
 }
 
-/* What proves that the new primary has every write of the old one (facts 3.3). */
+/* Evidence that the new primary has every write of the old one (facts 3.3). */
 
 /**
- * The record of the deployment, compared with what the marker tells of it: the marker is no part of Temporal. Never a
- * reason to hold a marker back.
+ * Compares the record of the deployment with what the marker says about it: the marker is outside of Temporal. A
+ * problem never prevents the marker from being written.
  */
 async function recordByMarker(
   access: ClusterAccess,
@@ -66,8 +66,9 @@ function parsed(text: unknown): unknown {
 }
 
 /**
- * Writes a marker on a primary and, where a secondary is named, waits until that has it, and so every write before it.
- * Made again it writes another one, which is harmless: the last value counts, and the WAL index is read after it.
+ * Writes a marker on a primary. If a secondary is given, waits until the secondary has the marker, and so every write
+ * before it. Repeating it writes another marker, which is harmless: the last value counts, and the WAL index is read
+ * after it.
  */
 export async function writeMarker(
   input: OnCluster & OfKind & { readonly secondary?: string | undefined },
@@ -75,13 +76,13 @@ export async function writeMarker(
   const { deployment, cluster, kind, secondary } = input;
   const { execution, clusters, signal, access } = onCluster(input);
   const { run } = execution;
-  // What an attempt before this one wrote means nothing any more.
+  // The marker of an earlier attempt no longer matters.
   execution.doubt.mayHaveSent = false;
   const { marker: place } = await lookUpMarker(access, clusters.deployment(deployment), signal);
   const token = await access.credential();
   const value = randomUUID();
   const { head, alarms } = await recordByMarker(access, deployment, place);
-  // An attempt that was given up must not write over the marker of the one in its place.
+  // An abandoned attempt must not overwrite the marker of its replacement.
   await execution.assertCurrentAttempt();
   await access.client.keyValue.write(
     { ...place, data: { value, run: run.rid, ...(head && { record: JSON.stringify(head) }) } },
@@ -98,7 +99,7 @@ export async function writeMarker(
   return { place, value, wal, ...reached, ...(alarms.length > 0 && { findings: alarms }) };
 }
 
-/** Once is enough: a demotion looks again, with the same demands, right before it is sent. */
+/** One such read is enough: the demotion checks the same conditions again right before it is sent. */
 async function awaitReached(
   { deployment, kind }: Parameters<typeof writeMarker>[0],
   secondary: string,
@@ -114,7 +115,7 @@ async function awaitReached(
   return { reached };
 }
 
-/** A live secondary that has every write of its primary up to `wal`, as far as one look can tell. */
+/** Whether one read shows a live secondary that has every write of its primary up to `wal`. */
 export function mayTakeOver(seen: ReplicationObservation, heartbeatAgeMs: number, wal: WalIndex | undefined): boolean {
   return streamsAndLives(seen, heartbeatAgeMs) && hasReached(seen, wal);
 }
@@ -123,7 +124,7 @@ export function hasReached({ lastRemoteWal }: ReplicationObservation, wal: WalIn
   return wal === undefined || BigInt(lastRemoteWal ?? '0') >= BigInt(wal);
 }
 
-/** The evidence of two Merkle roots after a demotion; undefined where they are not equal, or not told. */
+/** The evidence of two Merkle roots after a demotion; undefined if they are not equal or not reported. */
 export function equalRoots(
   oldPrimary: string,
   oldPrimaryRoot: string | undefined,
@@ -136,8 +137,9 @@ export function equalRoots(
 }
 
 /**
- * Compares the Merkle roots of both sides of a demotion, for the short time that an outage allows: from the first
- * attempt of this activity. What cannot be read in it is not proven, and no reason to wait for a person.
+ * Compares the Merkle roots of both clusters of a demotion, for the short time that an outage allows, counted from the
+ * first attempt of this activity. What cannot be read in that time is not proven, and is no reason to wait for a
+ * person.
  */
 export async function compareAfterDemotion(
   input: OfKind & {
@@ -165,7 +167,7 @@ export async function compareAfterDemotion(
     if (evidence) return evidence;
     if (before || after)
       observed = `roots ${before?.merkleRoot ?? 'not reported'} and ${after?.merkleRoot ?? 'not reported'}`;
-    // A secondary that still applies what it received comes to the same root a moment later.
+    // A secondary that still applies received entries reaches the same root a moment later.
     await delay(LOOK_PAUSE_MS, undefined, { signal }).catch(() => undefined);
   }
   execution.throwIfCancelled();
@@ -182,7 +184,7 @@ export async function compareAfterDemotion(
   };
 }
 
-/** A later attempt looks once, ms. */
+/** Minimum time, so that a later attempt reads at least once, ms. */
 const ONE_LOOK_MS = 500;
 const LOOK_PAUSE_MS = 100;
 
@@ -191,15 +193,16 @@ interface Evidence {
   readonly kind: ReplicationKind;
   readonly oldPrimary: ClusterAccess;
   readonly newPrimary: ClusterAccess;
-  /** The Merkle roots that both told a moment ago, while the call was prepared. */
+  /** The Merkle roots that both clusters reported a moment ago, while the call was prepared. */
   readonly roots: { readonly former: string | undefined; readonly next: string | undefined };
 }
 
 /**
- * A plan that accepts no loss binds the activity itself: inputs and results in a history may be made up, and what the
- * clusters say right before the call counts first. Before a promotion: both clusters have the same Merkle root; or a
- * worker of ours marked that clients were held at the demotion, and the new primary has W; or a person decided to go on
- * all the same.
+ * A plan that accepts no data loss binds the activity itself: inputs and results in a history may be made up, so what
+ * the clusters report right before the call counts first. Required before a promotion: both clusters have the same
+ * Merkle root; or a worker of ours marked that clients were quiesced at the demotion, and the new primary has W; or a
+ * person decided to continue anyway.
+ *
  *
  * @throws RunbookError PRECONDITION_FAILED
  */
@@ -237,7 +240,7 @@ export async function demandNoLoss(
 const of = (activity: RecordedActivity, type: string, members: Readonly<Record<string, string>>) =>
   activity.type === type && Object.entries(members).every(([name, value]) => activity.input[name] === value);
 
-/** What the last demotion of the old primary proved; nothing where it may have been promoted since. */
+/** The evidence of the old primary's last demotion; empty if it may have been promoted since. */
 function evidenceOf(activities: readonly RecordedActivity[], kind: ReplicationKind, from: string) {
   const last = activities.findLast(
     (each) =>

@@ -11,23 +11,23 @@ import type { Rights } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
 import { TOKEN_ENDED } from '../logins';
 
-/** Beside the marker: written and read back by plans and readiness, and written as proof on a new primary. */
+/** The key beside the marker. Plans and readiness write it and read it back; on a new primary it proves a write. */
 const BESIDE = '-after';
 /** Another plan may write at the same moment. */
 const TRIES = 3;
-/** A performance secondary passes a write on to its primary, and has it itself a moment later. */
+/** A performance secondary forwards a write to its primary, and has it itself a moment later. */
 const READS = 15;
 const READ_PAUSE_MS = 200;
-/** Shorter than heartbeat time-out and retry interval together (decision 21): two attempts never write at one time, ms. */
+/** Shorter than heartbeat timeout plus retry interval (decision 21): two attempts never write at the same time, ms. */
 export const MARKER_TIMEOUT_MS = 5_000;
 
-/** The two keys of a deployment's marker, where a cluster has them. */
+/** The two keys of a deployment's marker, as located on a cluster. */
 interface MarkerPlaces {
   readonly marker: KeyPlace;
   readonly beside: KeyPlace;
 }
 
-/** Both keys; engine and version tells the cluster itself: the inventory states neither. */
+/** Locates both keys. The cluster reports engine and version; the inventory states neither. */
 export async function lookUpMarker(
   access: ClusterAccess,
   { marker: { path } }: Deployment,
@@ -54,26 +54,26 @@ export async function lookUpMarker(
     });
   if (found.type !== 'kv' || !path.startsWith(found.path))
     throw refused(`an engine of type ${found.type} at ${found.path}`);
-  // It would never arrive on a performance secondary.
+  // A local mount is never replicated to a performance secondary.
   if (found.local === true) throw refused(`a local mount at ${found.path}`);
   const { version } = found.options;
   const marker = { mount: found.path.slice(0, -1), path: path.slice(found.path.length) };
   return markerPlaces({ ...marker, version: version === '2' ? 2 : 1 });
 }
 
-/** @param marker where it is, as a cluster told it */
+/** @param marker - its location, as a cluster reported it */
 export function markerPlaces(marker: KeyPlace): MarkerPlaces {
   return { marker, beside: { ...marker, path: `${marker.path}${BESIDE}` } };
 }
 
-/** What the workers' credential needs for the marker. */
+/** The rights that the workers' credential needs for the marker. */
 export function markerRights({ marker, beside }: MarkerPlaces): Rights {
   return Object.fromEntries([marker, beside].map((place) => [apiPathOf(place), ['read', 'create|update']]));
 }
 
 /**
- * Looks the marker's engine up, and really writes and reads beside the marker: a capability proves no mount. The marker
- * itself is left alone, because a run may be waiting for it.
+ * Locates the marker's engine, and writes and reads a key beside the marker: a capability does not prove that the mount
+ * exists. The marker itself is not touched, because a run may be waiting for it.
  */
 export async function checkMarker(
   access: ClusterAccess,

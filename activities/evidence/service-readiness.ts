@@ -17,25 +17,25 @@ interface ServiceReadyResult {
   readonly readyAt: number;
   readonly observed: string;
   readonly findings?: readonly Finding[];
-  /** A quota of a run, which was replicated, refuses clients here; `not-known` where the quotas could not be read. */
+  /** A run's replicated quota refuses clients here; `not-known` if the quotas could not be read. */
   readonly clientsRefused?: 'by-quota' | 'not-known';
 }
 
-/** The cluster that is to serve as primary of this kind. */
+/** The cluster that must serve as primary of this kind. */
 interface ServeInput extends OnCluster, OfKind {
-  /** Its value is looked for at the path that the inventory names. */
+  /** Its value is read at the path that the inventory names. */
   readonly marker?: Pick<MarkerResult, 'place' | 'value'>;
-  /** Of kind `dr`: the cluster of the same DR set whose credential, from before the change, is used; else its own. */
+  /** For kind `dr`: the cluster of the DR set whose credential from before the change is used. Default: its own. */
   readonly credentialOf?: string;
 }
 
-/** The cluster does not take our credential: nothing about the service, so clients are not kept out for it. */
+/** The cluster does not accept our credential. That says nothing about the service, so clients are released anyway. */
 const OUR_OWN: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL_UNAVAILABLE']);
 
 /**
- * Waits until a cluster serves as primary of its kind: running, the marker is there, and the node that was active
- * before is active after it. The read between the two looks is the evidence that it stays so: nothing is waited for.
- * Whether it takes a write is proven once clients were let through.
+ * Waits until a cluster serves as primary of its kind: it is running, the marker is there, and the same node is active
+ * before and after the marker is read. The read in between is the evidence of stability: there is no waiting time. That
+ * the cluster accepts a write is proven after clients are released.
  */
 export async function awaitServiceReady(input: ServeInput): Promise<ServiceReadyResult> {
   const { kind, cluster, marker } = input;
@@ -44,7 +44,7 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
   let refusedSince: number | undefined;
   let contradicted = false;
 
-  /** As clients do: with a token from before the change of roles, which also proves that tokens came along. */
+  /** Reads as clients do: with a token from before the role change, which also proves that tokens were replicated. */
   const useIt = async (): Promise<{ readonly missing?: string; readonly refused?: string }> => {
     try {
       const options = { token: await credential(), signal };
@@ -65,7 +65,7 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
         : { missing: error.code };
     }
   };
-  /** What is missing, in words; or when it was ready. */
+  /** What is missing, as text; or the result if the cluster is ready. */
   const tryToUse = async (): Promise<string | ServiceReadyResult> => {
     contradicted = false;
     const state = await readStatus(access, kind, signal);
@@ -114,7 +114,7 @@ function notRead(cluster: string, code: string): Finding {
   };
 }
 
-/** An authenticated write on the cluster that serves, after clients were let through. */
+/** An authenticated write on the cluster that serves, after clients were released. */
 export async function proveWrite(
   input: ServeInput,
 ): Promise<{ readonly writtenAt: number; readonly observed: string }> {
@@ -152,16 +152,16 @@ export async function proveWrite(
   return { writtenAt: Date.now(), observed: 'write done' };
 }
 
-/** The access to a cluster that is to serve, with the credential from before the change of roles. */
+/** The access to a cluster that must serve, with the credential from before the role change. */
 function clusterToServe(input: ServeInput) {
   const { deployment, kind, cluster, credentialOf = cluster } = input;
   const { access, ...others } = onCluster(input);
-  // Tokens of another cluster are not known on a performance secondary; to one of another DR set its client shows none.
+  // A performance secondary does not know tokens of another cluster; the client sends none across DR sets.
   const shared = others.clusters.of(deployment, kind === 'dr' ? credentialOf : cluster);
   return { ...others, access: { ...access, credential: () => shared.credential() } };
 }
 
-/** Where the marker was written before the outage; looked up where that is not known, or not where the inventory has it. */
+/** Where the marker was written before the outage; looked up if that is unknown or differs from the inventory. */
 async function placeOf({ deployment, marker }: ServeInput, access: ClusterAccess): Promise<KeyPlace> {
   const { clusters, signal } = currentExecution();
   const entry = clusters.deployment(deployment);
@@ -169,7 +169,7 @@ async function placeOf({ deployment, marker }: ServeInput, access: ClusterAccess
   return (await lookUpMarker(access, entry, signal)).marker;
 }
 
-/** A blocked audit device looks like a cluster that never gets ready: it is named. */
+/** A blocked audit device looks like a cluster that never becomes ready: the error names it. */
 function named<T>(
   { client }: ClusterAccess,
   options: { token: Secret; signal: AbortSignal },

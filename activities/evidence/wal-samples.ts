@@ -17,13 +17,13 @@ import { currentExecution } from '../execution';
 import { healthOf, heartbeatAge, observeReplication, serverTime } from '../observe';
 
 const TIMEOUT_MS = 3_000;
-/** Of one cluster at one time, in one result: Temporal takes 2 MB. */
+/** Maximum rows (one cluster at one time) of a result: Temporal's limit is 2 MB. */
 const MAX_ROWS = 2_500;
 /* Samples of WAL indexes, heartbeats and canaries (interface 4.1 and 4.2: `status`; unauthenticated). */
 
 /**
- * Takes samples of all clusters at once, `everyMs` from start to start. Never fails because a cluster does not answer.
- * Of many clusters it takes fewer, so that the result is not too large.
+ * Samples all clusters at once, every `everyMs` from start to start. A cluster that does not answer is never a failure.
+ * With many clusters, it takes fewer samples, so that the result does not become too large.
  */
 export async function sampleWal(input: {
   readonly deployment: string;
@@ -88,21 +88,21 @@ function sampled(replication: ReplicationObservation): SampledReplication | unde
   };
 }
 
-/** Runs whose results are read: with the defaults of `walSampler` every minute, the last hour. */
+/** Maximum number of runs whose results are read: with the defaults (one run per minute), the last hour. */
 const RUNS = 60;
 const DEADLINE_MS = 5_000;
 
 type Sources = Pick<ActivityDependencies, 'temporal' | 'log' | 'sealKeyring'>;
 
-/** What the sampler left. */
+/** The samples of the sampler's runs. */
 interface KnownSamples {
-  /** Oldest first; those that a worker attested. */
+  /** The samples that a worker attested, oldest first. */
   readonly samples: readonly WalSample[];
-  /** Runs of the sampler whose results no worker attested: what they say counts as unknown. */
+  /** The number of runs whose results no worker attested: their contents count as unknown. */
   readonly unattested: number;
 }
 
-/** That results were left out because no worker attested them; nothing where all were attested. */
+/** The finding about results that were left out because no worker attested them; empty if there are none. */
 export function unattestedSamples({ unattested }: KnownSamples): Finding[] {
   const found: Finding = {
     severity: 'warning',
@@ -117,10 +117,10 @@ export function unattestedSamples({ unattested }: KnownSamples): Finding[] {
  * The samples of the latest closed `walSampler` runs of a deployment, oldest first. Runs are found by their Workflow
  * ID, which begins with `walSampler:<deployment>:`, so that no result of another deployment is read.
  *
- * @param startedBefore - only of runs that began before then, epoch ms: a loss bound rests on what was sampled before
- *   the primary fell silent, however long people are waited for
- * @returns nothing where there are none, or where Temporal's visibility store cannot be asked: samples help, and are
- *   never needed
+ * @param startedBefore - only runs that began before this time, epoch ms: a loss bound uses samples from before the
+ *   primary fell silent, no matter how long the run waits for people
+ * @returns no samples if there are none, or if Temporal's visibility store does not answer: samples help, but are never
+ *   required
  */
 export async function readWalSamples(
   dependencies: Sources,
@@ -170,10 +170,10 @@ async function readLatest(
   };
 }
 
-/** Whoever may write to the namespace may have made a result: undefined where no worker attested it as it is. */
+/** Anybody who can write to the namespace may have made a result: undefined if no worker attested this content. */
 function samplesOf(value: unknown, deployment: string, keyring: SealKeyring): readonly WalSample[] | undefined {
   const result: unknown = (value as { readonly result?: unknown } | null)?.result;
-  // A run that was stopped found nothing.
+  // A run that was stopped has no samples.
   if (result === undefined) return [];
   const parsed = walSampling.safeParse(result);
   if (!parsed.success || parsed.data.deployment !== deployment) return undefined;
@@ -184,15 +184,15 @@ function samplesOf(value: unknown, deployment: string, keyring: SealKeyring): re
 
 export type LossBound = ReturnType<typeof lossBound>;
 
-/** Reads DR replication of one cluster out of a sample; undefined where it did not answer or does not replicate. */
+/** The DR replication of one cluster in a sample; undefined if it did not answer or does not replicate. */
 function sampledDr(sample: WalSample, cluster: string): SampledReplication | undefined {
   const found = sample.clusters.find((each) => each.cluster === cluster)?.dr;
   return found?.mode === 'unknown' ? undefined : found;
 }
 
 /**
- * The samples, oldest first, since the two clusters have had their present roles: WAL indexes from before a change of
- * the primary must not be compared with those after it.
+ * The samples since the two clusters have had their present roles, oldest first: WAL indexes from before a primary
+ * change must not be compared with later ones.
  */
 function sinceRoles(samples: readonly WalSample[], primary: string, secondary: string): WalSample[] {
   const sorted = samples.toSorted((a, b) => a.at - b.at);
@@ -208,11 +208,11 @@ function sinceRoles(samples: readonly WalSample[], primary: string, secondary: s
 }
 
 /**
- * What a failover to the secondary loses as far as samples prove it: what the primary had written at its last sample
- * and the secondary has not. Never the whole loss: writes after that sample are not known. `bound` is of WAL entries,
- * decimal, and undefined where even this is not known.
+ * The part of a failover's loss that samples prove: what the primary had written at its last sample and the secondary
+ * does not have. It is never the full loss: writes after that sample are not known. `bound` counts WAL entries, in
+ * decimal; it is undefined if even this is not known.
  *
- * @param now.received - `last_remote_wal` of the secondary, of the same set as the samples, where it still answers
+ * @param now.received - `last_remote_wal` of the secondary, in the same set as the samples, if it still answers
  */
 export function lossBound(
   samples: readonly WalSample[],

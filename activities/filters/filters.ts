@@ -16,7 +16,7 @@ import { CHANGE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime } from '../read
 import { ANSWER_BUDGET_MS, awaitIdentity, readClusterId } from '../tokens/operation-token';
 import { describeFilter, filterOfId, filterUnder, filtersUnder, isWider, standing, stateOf } from './paths-filters';
 
-/* Paths filters of a performance primary become what is wanted (interface 4.2: `paths-filter`; facts 6). */
+/* Changing the paths filters on a performance primary (interface 4.2: `paths-filter`; facts 6). */
 
 const FILTER_BUDGET_MS = 30_000;
 const COMPARE_BUDGET_MS = 20_000;
@@ -24,13 +24,13 @@ const COMPARE_BUDGET_MS = 20_000;
 /** The filter of a secondary, on its performance primary, under one of its ids. */
 interface FilterChange extends OnCluster {
   readonly id: string;
-  /** Whose filter it is; absent where the id is of no cluster of the inventory. */
+  /** The cluster whose filter it is; absent if the id belongs to no cluster of the inventory. */
   readonly secondary?: string | undefined;
   /** A plan that allows it. */
   readonly authority: Authority;
 }
 
-/** Writes a paths filter, as an approved plan allows for this secondary; with `none` it is deleted: the secondary gets everything. */
+/** Writes a paths filter as an approved plan allows. `none` deletes it: the secondary then gets everything. */
 export async function writePathsFilter(input: FilterChange & { readonly filter: FilterState }): Promise<ChangeResult> {
   const { cluster, id, filter } = input;
   const { execution, signal, access } = onCluster(input);
@@ -62,9 +62,10 @@ export async function writePathsFilter(input: FilterChange & { readonly filter: 
 }
 
 /**
- * Called right before a filter is written or deleted, with what was read a moment ago: exactly this filter for exactly
- * this secondary must have been approved. Where the secondary sees nothing more afterwards, a plan serves too that lets
- * it join or follow this primary with this filter: it is written for that.
+ * Called right before a filter is written or deleted, with the filter that was just read. Exactly this filter must be
+ * approved for exactly this secondary. If the secondary sees no more than before, a plan that lets it join or follow
+ * this primary with this filter is also enough: the filter is written for that purpose.
+ *
  *
  * @throws RunbookError NOT_APPROVED
  */
@@ -82,7 +83,7 @@ async function demandApproval(
     const onboarding = { operation: 'performance.primary.paths-filter-for-secondary', on, detail } as const;
     await verifyOneOf([
       () => verifyBeginning(approved, own),
-      // Before a token for it is issued: what stands may only be narrowed.
+      // Before its token is issued, an existing filter may only be narrowed.
       ...(isWider(before, filter) ? [] : [() => verifyBeginning(approved, onboarding)]),
     ]);
     return;
@@ -115,7 +116,7 @@ function notApproved(why: string): RunbookError {
   });
 }
 
-/** The paths filter that the primary keeps for a secondary, under the id that it has or its cluster ID. */
+/** The paths filter that the primary keeps for a secondary, under its present id or its cluster ID. */
 export async function readPathsFilter(input: BetweenClusters) {
   const { primary, secondary } = input;
   const { signal, limits, source, target } = betweenClusters(input);
@@ -131,7 +132,7 @@ export async function readPathsFilter(input: BetweenClusters) {
   });
 }
 
-/** Compares the dynamic filter of a secondary as both sides tell it, and with what is expected. */
+/** Compares the dynamic filter of a secondary as both clusters report it, and with the expected filter. */
 export async function compareDynamicFilters(
   input: BetweenClusters & { readonly id: string; readonly expected?: PathsFilterFacts },
 ): Promise<{ readonly equal: boolean; readonly observed: string }> {
@@ -154,7 +155,7 @@ export async function compareDynamicFilters(
     read,
     until: ({ filter, onPrimary, onSecondary }: Seen) =>
       dynamicText(onPrimary) === dynamicText(onSecondary) &&
-      // Two sides may agree, and yet let everything through or keep away what nobody wants kept away.
+      // Both may agree and still replicate everything, or withhold what nobody wants withheld.
       filter === wanted &&
       (expected === undefined || comesFrom(onPrimary, expected)),
     budgetMs: Math.min(COMPARE_BUDGET_MS, limits.streamingMs),
@@ -166,7 +167,7 @@ export async function compareDynamicFilters(
   return { equal: true, observed: `the same on both sides: ${dynamicText(seen.onPrimary)}` };
 }
 
-/** Whether the expansion is there, and names nothing that is not below a path of the filter. */
+/** Whether the expansion exists, and everything in it is below a path of the filter. */
 function comesFrom(dynamic: DynamicFilter | undefined, { paths }: PathsFilterFacts): boolean {
   const below = (each: string) => paths.some((path) => each.startsWith(path.endsWith('/') ? path : `${path}/`));
   return dynamic !== undefined && [...dynamic.mounts, ...dynamic.namespaces].every(below);

@@ -10,19 +10,19 @@ import { check } from '../checks/check';
 
 /** The filters that the primary has for one secondary. */
 export interface SecondaryFilters {
-  /** A cluster of the inventory; outside of it the id. */
+  /** A cluster of the inventory; the id, if it is not in the inventory. */
   readonly secondary: string;
-  /** No cluster of the inventory: only the id is known. */
+  /** Not a cluster of the inventory: only the id is known. */
   readonly outside?: true;
-  /** The id that counts: the one that the primary knows the secondary by. */
+  /** The effective id: the one by which the primary knows the secondary. */
   readonly id: string;
-  /** Under this id and, where it is another one, under the cluster ID. */
+  /** Under this id and, if that is different, under the cluster ID. */
   readonly filters: readonly { readonly id: string; readonly filter: FilterState }[];
-  /** Whether it follows this primary now; else its filter is kept for when it does. */
+  /** Whether the secondary follows this primary now. Otherwise its filter is kept for later. */
   readonly attached: boolean;
 }
 
-/** Equal for filters that mean the same; also what a plan allows, as the `detail` of the operation. */
+/** The same text for filters that mean the same. A plan uses it as the `detail` of the operation. */
 export function describeFilter(filter: PathsFilterFacts | 'none' | undefined): string {
   if (filter === undefined || filter === 'none') return 'no paths filter';
   return `${filter.mode} ${canonicalPaths(filter.paths).join(', ') || 'nothing'}`;
@@ -46,7 +46,7 @@ export function filtersUnder(
   return Promise.all([...new Set(ids)].map(read));
 }
 
-/** What the primary keeps for one secondary: under the id that it knows it by, and under its cluster ID. */
+/** The filters that the primary keeps for one secondary: under its id there, and under its cluster ID. */
 export async function readFiltersOf(
   source: ClusterAccess,
   target: ClusterAccess,
@@ -58,13 +58,13 @@ export async function readFiltersOf(
     readKind(target, 'performance', signal),
   ]);
   const attached = onTarget.mode === 'secondary' && onTarget.setId !== undefined && onTarget.setId === onSource.setId;
-  // A blank id is that of a secondary that has forgotten its primary.
+  // The id is blank if the secondary has forgotten its primary.
   const known = attached && onTarget.secondaryId ? onTarget.secondaryId : clusterId;
   const filters = await filtersUnder(source, [known, clusterId], signal);
   return { secondary: target.entry.name, id: known, filters, attached };
 }
 
-/** The one filter that stands under the ids of a secondary; where they differ, what does. */
+/** The one filter under the ids of a secondary; if they differ, a description of the difference. */
 export function standing(filters: SecondaryFilters['filters']): {
   readonly filter?: PathsFilterFacts | undefined;
   readonly differing?: string;
@@ -75,8 +75,8 @@ export function standing(filters: SecondaryFilters['filters']): {
 }
 
 /**
- * What approvers are told of the paths that the primary does not tell as mounts, as one that is mistyped. What cannot
- * be asked is no reason to warn.
+ * Warnings for approvers about paths that are not mounts according to the primary, such as mistyped ones. A path that
+ * cannot be checked causes no warning.
  */
 export async function notMounted(
   source: ClusterAccess,
@@ -85,7 +85,7 @@ export async function notMounted(
 ): Promise<string[]> {
   const paths = new Set(filters.flatMap((each) => (each === 'none' ? [] : canonicalPaths(each.paths))));
   const isMount = async (path: string): Promise<boolean> => {
-    // Of any key below it the service tells the mount; of one in a namespace without the namespace.
+    // The service returns the mount of any key below it; in a namespace, without the name of the namespace.
     const mount = await source.client.sys.mountOf(`${path}any`, { token: await source.credential(), signal });
     return path === mount.path || path.endsWith(`/${mount.path}`);
   };
@@ -98,12 +98,12 @@ export async function notMounted(
   return (await Promise.all(warned)).flat();
 }
 
-/** What a plan allows that writes a filter under an id of no cluster of the inventory. */
+/** The operation detail of a filter under an id that belongs to no cluster of the inventory. */
 export function filterOfId(id: string, filter: FilterState): string {
   return `${id}: ${describeFilter(filter)}`;
 }
 
-/** As the service keeps it. */
+/** In the form in which the service stores it. */
 function canonical({ mode, paths }: PathsFilterFacts): PathsFilterFacts {
   return { mode, paths: canonicalPaths(paths) };
 }
@@ -112,20 +112,20 @@ export function stateOf(filter: FilterState | undefined): FilterState {
   return filter === undefined || filter === 'none' ? 'none' : canonical(filter);
 }
 
-/** The filter that a secondary must keep, and what stands against knowing it. */
+/** The filter that a secondary must keep, and the check that it is known. */
 interface FilterFinding {
   readonly known: KnownFilter;
   readonly judged: Check;
-  /** What approvers are told of it, where it is to be written for the first time. */
+  /** Warnings for approvers, if the filter is going to be written for the first time. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Finds the paths filter that a performance secondary must keep when it follows another primary: what a primary keeps
- * for it under its former id or its cluster ID; where none does, what the inventory wants. A secondary that says itself
- * that something is kept away from it, while neither knows a filter, is refused: it would receive everything.
+ * Finds the paths filter that a performance secondary must keep when it follows another primary: the filter that a
+ * primary keeps for it under its former id or its cluster ID; otherwise the one in the inventory. If neither has a
+ * filter, but the secondary itself reports that data is withheld from it, it is refused: it would receive everything.
  *
- * @param source - the primary that keeps the filters; absent where none answers
+ * @param source - the primary that keeps the filters; absent if none answers
  */
 export async function findFilter(
   source: ClusterAccess | undefined,
@@ -170,10 +170,10 @@ export async function findFilter(
 }
 
 /**
- * The last look before a secondary is pointed at a primary: what that keeps for it is what is expected, so that nothing
- * else is sent to it.
+ * The last check before a secondary is pointed at a primary: the primary has the expected filter for it, so that it
+ * does not receive anything else.
  *
- * @param id - under which the primary looks for the filter once the secondary is attached
+ * @param id - the id under which the primary applies the filter once the secondary is attached
  * @throws RunbookError PRECONDITION_FAILED
  */
 export async function requireFilter(
@@ -194,28 +194,29 @@ export async function requireFilter(
   });
 }
 
-/** What is kept away from the secondary, in words. */
+/** The data that is withheld from the secondary, as text. */
 export function keptAway({ mode, paths }: PathsFilterFacts): string {
   if (paths.length === 0) return mode === 'deny' ? 'nothing' : 'everything';
   return mode === 'deny' ? paths.join(', ') : `everything but ${paths.join(', ')}`;
 }
 
-/** What the secondary says of its own filter; undefined where it says nothing. */
+/** The filter that the secondary reports about itself; undefined if it reports none. */
 async function dynamicFilterOf(target: ClusterAccess, signal: AbortSignal): Promise<DynamicFilter | undefined> {
   const { secondaryId } = await readKind(target, 'performance', signal);
   if (!secondaryId) return undefined;
   return target.client.performance.secondary.dynamicFilter(secondaryId, { token: await target.credential(), signal });
 }
 
-/** Paths with one trailing slash and no leading one, each once and in order: the form in which the service keeps them. */
+/** Sorted unique paths with one trailing slash and no leading slash: the form in which the service stores them. */
 export function canonicalPaths(paths: readonly string[]): string[] {
   return [...new Set(paths.map((path) => `${path.replace(/^\/+|(?<!\/)\/+$/g, '')}/`))].sort();
 }
 
 /**
- * Whether a secondary may see more with another filter, or its filter is gone: people must approve that. By the text of
- * both, so that what cannot be told from it counts as wider: it is narrower, or the same, where there was none before,
- * each path that was denied still is, or each that is allowed was before, by itself or with one above it.
+ * Whether a secondary may see more with the new filter, or loses its filter: people must approve that. Only the texts
+ * are compared, so anything uncertain counts as wider. The new filter is not wider if there was none before, if each
+ * path that was denied still is, or if each path that is allowed was allowed before, by itself or through a path above
+ * it.
  */
 export function isWider(before: FilterState, wanted: FilterState): boolean {
   if (before === 'none') return false;

@@ -11,18 +11,18 @@ import { describeSource, readSecret } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import { networkCodeOf, notingStart, readTrustedRoots } from '../../src/vault';
 
-/** What a hook is told: as JSON in the body of a call, and in RUNBOOK_FACTS of a command. Names only, never a secret. */
+/** The facts for a hook: the JSON body of a call, RUNBOOK_FACTS of a command. Names only, never a secret. */
 export interface HookFacts {
   readonly hook: string;
   readonly deployment: string;
   /** The cluster that is, or was, primary: the one that is fenced or unfenced. */
   readonly from: string;
-  /** The cluster that clients are led to. */
+  /** The cluster that clients are directed to. */
   readonly to: string;
   readonly workflowId: string;
   readonly runId: string;
   readonly step: string;
-  /** The same for every try of one attempt of a step: a receiver can tell a repetition by it. */
+  /** The same for every try of one attempt of a step: a receiver can recognize a repetition by it. */
   readonly key: string;
 }
 
@@ -31,20 +31,20 @@ export interface HookEnd {
   readonly ok: boolean;
   /** Such as `exit 0` or `status 503`. */
   readonly how: string;
-  /** Whether it is certain that it was not begun. */
+  /** Whether it may have been started; false only if it certainly was not. */
   readonly begun: boolean;
   /** Its last lines, redacted. */
   readonly output: string;
 }
 
-/** Kept while a hook runs. */
+/** Output kept while a hook runs. */
 const KEPT_BYTES = 16_384;
-/** Shown of it, in characters. */
+/** Output shown, in characters. */
 const SHOWN = 2_048;
-/** Shorter words, such as `Bearer`, are no secrets. */
+/** Shorter words, such as `Bearer`, are not secrets. */
 const SECRET_LENGTH = 8;
 
-/** The end of what a hook writes: others wrote it, so it is redacted before anyone sees it. */
+/** The end of a hook's output. Others wrote it, so it is redacted before anybody sees it. */
 class OutputTail {
   #kept = Buffer.alloc(0);
   #cut = false;
@@ -56,13 +56,13 @@ class OutputTail {
   }
 
   /**
-   * The last lines, redacted; '' where there are none.
+   * The last lines, redacted; '' if there are none.
    *
-   * @param secrets - what this program gave the hook, and must not come back in clear
+   * @param secrets - values that this program gave the hook, and that must not come back in plain text
    */
   text(secrets: readonly string[] = []): string {
     const raw = this.#kept.toString('utf8');
-    // A line whose beginning is cut off may hold the rest of a secret that nothing would recognise.
+    // A line without its beginning may contain the rest of a secret that nothing would recognize.
     const whole = this.#cut ? raw.slice(raw.indexOf('\n') + 1 || raw.length) : raw;
     const known = secrets.filter((secret) => secret.length >= SECRET_LENGTH);
     const clean = redact(known.reduce((text, secret) => text.replaceAll(secret, '[redacted]'), withoutControls(whole)));
@@ -72,9 +72,9 @@ class OutputTail {
   }
 }
 
-/** Escape sequences and control characters could change what a terminal shows around them; backticks would make a command. */
+/** Escape sequences and control characters could change what a terminal shows; backticks would make a command. */
 function withoutControls(text: string): string {
-  // eslint-disable-next-line no-control-regex -- control characters are what is taken out
+  // eslint-disable-next-line no-control-regex -- control characters are removed here
   const plain = text.replace(/\u001b\[[0-?]*[ -/]*[@-~]/g, '').replaceAll('`', "'");
   return plain
     .split(/\r\n?|\n/)
@@ -83,12 +83,12 @@ function withoutControls(text: string): string {
     .trim();
 }
 
-/** How long a program that was told to end may take before it is killed. */
+/** How long a program may take to terminate before it is killed. */
 const END_WITHIN_MS = 1_000;
-/** How long what it wrote last is waited for after it ended: a process that it left behind may hold the pipe. */
+/** How long to wait for its last output after it ended: a process that it left behind may keep the pipe open. */
 const REST_WITHIN_MS = 200;
 
-/** Runs a hook without a shell, in a process group of its own, and ends the group where its time is over. */
+/** Runs a hook without a shell, in its own process group, and terminates the group when its time is over. */
 export async function runCommand(entry: CommandHook, facts: HookFacts, signal: AbortSignal): Promise<HookEnd> {
   const [program = '', ...args] = entry.command;
   const output = new OutputTail();
@@ -117,7 +117,7 @@ export async function runCommand(entry: CommandHook, facts: HookFacts, signal: A
   return { ok: first === 0, how, begun, output: output.text() };
 }
 
-/** What it started itself ends with it. */
+/** Terminates the child and everything that it started. */
 async function end(child: ChildProcess, ended: Promise<unknown>): Promise<void> {
   kill(child, 'SIGTERM');
   await Promise.race([ended, delay(END_WITHIN_MS)]);
@@ -132,7 +132,7 @@ function kill({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
-/** What a program needs to find its parts and its language. Of the worker's own environment nothing else. */
+/** The variables that a program needs to find its parts and its language. It inherits nothing else from the worker. */
 function inherited(): NodeJS.ProcessEnv {
   const names = ['PATH', 'LANG', 'LC_ALL', 'LC_CTYPE', 'TZ'];
   return Object.fromEntries(
@@ -151,10 +151,9 @@ function variablesOf(facts: HookFacts): NodeJS.ProcessEnv {
 }
 
 /**
- * Makes one request, and follows no redirect: it could lead what is sent elsewhere. Trusts what the inventory says.
+ * Makes one request. Follows no redirect, which could send the request elsewhere. Trusts the CA file of the inventory.
  *
- * @returns the status, which is the answer, whatever becomes of the body; or the code of what went wrong, and whether
- *   it may have been sent
+ * @returns the status, even if reading the body fails; or an error code, and whether the request may have been sent
  * @throws RunbookError TLS_FAILED, REQUEST_CANCELLED
  */
 export async function requestOnce(
@@ -173,7 +172,7 @@ export async function requestOnce(
       ...sent,
       dispatcher: agent.compose(notingStart(() => (begun = true))),
       signal: AbortSignal.any([signal, over]),
-      // Only `over` bounds it: undici's own limits are five minutes, a snapshot may take hours.
+      // Only `over` limits the time: undici's default limit is five minutes, and a snapshot may take hours.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -191,7 +190,7 @@ async function readAll(body: AsyncIterable<Buffer>, read: (chunk: Buffer) => voi
   for await (const chunk of body) read(chunk);
 }
 
-/** Makes the call once, and reads the end of the answer. */
+/** Makes the call once, and keeps the end of the answer. */
 export async function makeCall(entry: CallHook, facts: HookFacts, signal: AbortSignal): Promise<HookEnd> {
   const { timeoutMs } = entry;
   const given = await headersOf(entry);
@@ -221,7 +220,7 @@ async function headersOf({ headers }: CallHook): Promise<Record<string, string>>
   return Object.fromEntries(await Promise.all(read));
 }
 
-/** Such as `Bearer ...`. What cannot be a header is refused here: the HTTP library's error would quote it. */
+/** Such as `Bearer ...`. An invalid header value is refused here: the error of the HTTP library would quote it. */
 function headerValue(secret: Secret, source: CredentialSource): string {
   const value = secret.reveal();
   if (/^[\x20-\x7e]+$/.test(value)) return value;

@@ -12,23 +12,23 @@ import { readStatus } from '../observe';
 import { makeCall, requestOnce, runCommand } from './hook-call';
 import type { HookEnd, HookFacts } from './hook-call';
 
-/* What lies outside the service: hooks that stop, lead and fence clients, and the probe through their address. */
+/* Outside of the service: hooks that stop, direct and fence clients, and the probe of the clients' address. */
 
-/** `from`: the cluster that is or was primary; `to`: the one that clients are led to. */
+/** `from`: the cluster that is or was primary; `to`: the cluster that clients are directed to. */
 interface HookInput {
   readonly deployment: string;
   readonly from: string;
   readonly to: string;
 }
 
-/** Runs a hook about clients. Every other one is run by an activity of its own, which verifies an approval where it needs one. */
+/** Runs a hook for clients. All other hooks have activities of their own, which verify an approval if required. */
 export function runHook(
   input: HookInput & { readonly hook: 'quiesce' | 'traffic' | 'release' },
 ): Promise<ChangeResult> {
   return callHook(input);
 }
 
-/** Waits until the clients' address answers as the inventory's probe expects it. */
+/** Waits until the clients' address answers as the inventory's probe expects. */
 export async function probeService({ deployment }: OnDeployment) {
   const execution = currentExecution();
   const { hooks, limits } = execution.clusters.deployment(deployment);
@@ -55,7 +55,7 @@ export async function probeService({ deployment }: OnDeployment) {
   return { firstSuccessAt: Date.now(), observed: `first success at try ${tries}` };
 }
 
-/** How long a cluster is asked for its role before clients are led there. */
+/** How long a cluster is asked for its role before clients are directed there. */
 const ROLE_BUDGET_MS = 10_000;
 
 interface HookRequest extends HookInput {
@@ -63,15 +63,16 @@ interface HookRequest extends HookInput {
 }
 
 /**
- * Runs a hook of the inventory once. `already`: the inventory has none.
+ * Runs a hook of the inventory once. `already`: the inventory has no such hook.
  *
- * A hook that is not declared idempotent is never run a second time unseen: where an attempt before this one may have
- * begun it, or its end was not seen, the step parks and a person decides. One that is may be tried once more.
+ * A hook that is not declared idempotent never runs a second time without a person: if an earlier attempt may have
+ * started it, or its end was not seen, the step parks and a person decides. An idempotent hook may be tried once more.
  *
- * What a hook is told came through Temporal, whose writers can put anything there, and may end in somebody's shell: the
- * clusters are those of the inventory, the run is the one that holds the lock, the step is of our own list.
+ * The facts for a hook came through Temporal, where writers can put anything, and may end up in somebody's shell.
+ * Therefore the clusters come from the inventory, the run must hold the lock, and the step name comes from our own
+ * list.
  *
- * @throws RunbookError HOOK_FAILED where it ended and said that it failed; OUTCOME_UNKNOWN where its end was not seen
+ * @throws RunbookError HOOK_FAILED if it ended and reported a failure; OUTCOME_UNKNOWN if its end was not seen
  */
 export async function callHook(request: HookRequest): Promise<ChangeResult> {
   const execution = currentExecution();
@@ -89,7 +90,7 @@ export async function callHook(request: HookRequest): Promise<ChangeResult> {
   const run = entry.kind === 'command' ? runCommand(entry, facts, signal) : makeCall(entry, facts, signal);
   const ended = await run.catch((error: unknown) => {
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-    // What was wrong before anything was begun: a credential, a CA file.
+    // Something was wrong before the hook started: a credential, a CA file.
     throw error.with({ outcomeKnown: true, retryable: error.retryable && entry.idempotent });
   });
   if (!ended.ok) throw failed(hook, entry, ended, again);
@@ -99,7 +100,7 @@ export async function callHook(request: HookRequest): Promise<ChangeResult> {
 
 const said = ({ output }: HookEnd): string => (output === '' ? '' : `; its output: ${output}`);
 
-/** @throws RunbookError UNKNOWN_CLUSTER, PRECONDITION_FAILED, INVALID_INPUT: nothing was begun */
+/** @throws RunbookError UNKNOWN_CLUSTER, PRECONDITION_FAILED, INVALID_INPUT: nothing was started */
 function factsOf(clusters: Clusters, { hook, deployment, ...given }: HookRequest, { run, step }: Execution): HookFacts {
   const [from, to] = [given.from, given.to].map((name) => clusters.of(deployment, name).entry.name);
   const lock = deploymentWorkflowId(deployment);
@@ -115,7 +116,7 @@ function factsOf(clusters: Clusters, { hook, deployment, ...given }: HookRequest
   return { hook, deployment, from, to, workflowId: lock, runId: run.rid, step: STEPS[hook](from), key };
 }
 
-/** The steps that run hooks, by their hook: the name that comes with a step could say anything. */
+/** The names of the steps that run hooks: the name that comes with a step could say anything. */
 const STEPS: Readonly<Record<HookName, (from: string) => string>> = {
   quiesce: () => 'Quiesce clients',
   release: () => 'Release clients',
@@ -126,10 +127,10 @@ const STEPS: Readonly<Record<HookName, (from: string) => string>> = {
 };
 
 /**
- * Clients are led, and let through, only to a cluster whose active node says right before that it is primary: of the DR
- * set within which they change, else of performance replication.
+ * Clients are directed and released only to a cluster whose active node reports right before that it is primary: DR
+ * primary for a change within one DR set, otherwise performance primary.
  *
- * @throws RunbookError PRECONDITION_FAILED; another where it does not say so within a moment
+ * @throws RunbookError PRECONDITION_FAILED; another error if the cluster does not report its role in time
  */
 async function demandPrimary(
   clusters: Clusters,
@@ -150,7 +151,7 @@ function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean
   const { how, begun } = ended;
   const answered = /^(exit|status) /.test(how);
   const seen = `${how}${said(ended)}`;
-  // One more try for what may be done twice, so that a moment's failure asks nobody; then a person decides.
+  // An idempotent hook is tried once more, so that a brief failure needs nobody; after that a person decides.
   const retryable = entry.idempotent && !again;
   if (begun && !answered && !entry.idempotent) return unseen(hook, how, seen);
   return new RunbookError('HOOK_FAILED', `The ${hook} hook failed: ${how}.`, {

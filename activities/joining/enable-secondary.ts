@@ -75,7 +75,7 @@ export async function enableSecondary(input: JoinInput): Promise<ChangeResult & 
   return { ...(await joinByToken(joining, use, calledBefore)), nodes };
 }
 
-/** The last check of both clusters: no wipe if the target replicates, is sealed, or would receive more than was approved. */
+/** The last check of both clusters: refuses if the target replicates, is sealed, or would receive more than approved. */
 async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
   const { input, source, target, clusterId } = joining;
   const { signal } = currentExecution();
@@ -91,7 +91,7 @@ async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
   await requireFilter(source, input.secondary, clusterId, { filter }, signal);
 }
 
-/** Reads the roles. If no node is active, sealed nodes are the state, provided that a call of ours may have sealed them. */
+/** Reads the roles. If no node is active, the sealed nodes are the state, if a call of ours may have sealed them. */
 async function readJoinState(target: ClusterAccess, signal: AbortSignal, mayHaveCalled: boolean): Promise<JoinState> {
   try {
     return { roles: await readBothKinds(target, signal), sealed: [] };

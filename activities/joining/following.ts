@@ -103,7 +103,7 @@ export function toldPrimaries({
   return [...knownPrimaryClusterAddresses, primaryClusterAddress].filter((each) => each !== '');
 }
 
-/** Waits until a DR secondary streams from its primary, and has everything that the primary had written at the start. */
+/** Waits until a DR secondary streams from its primary and has everything that was written before the wait. */
 export async function awaitDrStreaming(input: BetweenClusters) {
   const { primary, secondary } = input;
   const { execution, signal, limits, source, target } = betweenClusters(input);
@@ -186,7 +186,7 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind) {
   };
 }
 
-/* After a cluster was enabled as secondary: seals, the initial copy, and whether it accepts a credential (facts 2.8, 3.2). */
+/* After a cluster was enabled as secondary: seals, initial copy, and whether it accepts a credential (facts 2.8, 3.2) */
 
 /** Consecutive reads that must agree: a node that restarts is sealed or disabled for a moment. */
 const STABLE_READS = 3;

@@ -301,9 +301,9 @@ function notSeenUsed({ source, target, clusterId }: JoinTarget): Finding {
   };
 }
 
-/* A secondary of another team: this program reaches only the primary, and hands over a token that only that team can use. */
+/* A secondary of another team: this program reaches only the primary, and hands over what only that team can use. */
 
-/** The fingerprint that people compare with the other team: SHA-256 of the public key as written, hexadecimal, in groups. */
+/** The fingerprint that people compare with the other team: SHA-256 of the public key as written, hex, in groups. */
 export function publicKeyPrint({ publicKey }: OutsideSecondary): string {
   const digest = createHash('sha256').update(publicKey).digest('hex');
   return (digest.match(/.{8}/g) ?? []).join(' ');

@@ -10,7 +10,7 @@ import type { RoleOpinions } from '../roles/prove-not-primary';
 import { opinionsText } from '../roles/prove-not-primary';
 import { awaitNamed } from '../tokens/operation-token';
 
-/* A former primary comes back after a failover: `secondary` is the former primary, `primary` the cluster that serves (facts 8.4). */
+/* A former primary returns after a failover: it is `secondary`; `primary` is the cluster that serves (facts 8.4). */
 
 /** How long a check waits for standby nodes that report an old role; a read must end within its time. */
 const CHECK_BUDGET_MS = 20_000;

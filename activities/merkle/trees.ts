@@ -21,13 +21,13 @@ import {
 import type { Finding } from '../../src/contracts/run-facts';
 import type { MerkleReport, MerkleSubtree } from '../../src/vault';
 
-/** A Merkle check in plain words (interface section 2: Merkle check result). */
+/** The verdict of a Merkle check (interface section 2: Merkle check result). */
 export type MerkleCheckResult = Awaited<ReturnType<typeof probeMerkleTree>>;
 
 /**
- * A plain verdict out of the report of a check. Damage in any tree, page or subpage is corruption.
+ * Turns the report of a check into a verdict. Damage in any tree, page or subpage is corruption.
  *
- * @param statusSaysCorrupted - `corrupted_merkle_tree` of the status, read after the check; undefined where not told
+ * @param statusSaysCorrupted - `corrupted_merkle_tree` of the status, read after the check; undefined if not reported
  */
 export function judgeMerkleReport(cluster: string, report: MerkleReport, statusSaysCorrupted: boolean | undefined) {
   const damage = report.subtrees.map(damageOf).filter(({ rootCorrupted, pages }) => rootCorrupted || pages > 0);
@@ -61,31 +61,31 @@ function damageOf({ id, treeType, corruptedSubtreeRoot, corruptedPages }: Merkle
     /** `replicated` or `local`. */
     treeType,
     rootCorrupted: corruptedSubtreeRoot,
-    /** How many pages hold damage, and how many of their subpages. */
+    /** The number of damaged pages, and of damaged subpages in them. */
     pages: corruptedPages.length,
     subpages: corruptedPages.reduce((sum, { subpages }) => sum + subpages.length, 0),
   };
 }
 
-/** Versions leave the epoch out of single answers: so many are read before it counts as not told. */
+/** Some versions omit the epoch in single answers: this many are read before it counts as not reported. */
 const EPOCH_READS = 4;
 
-/** What the status says of a reindex (facts 3.1, 7). */
+/** The state of a reindex, as the status reports it (facts 3.1, 7). */
 export interface ReindexState {
   readonly mode: string;
   readonly inProgress: boolean;
   readonly stage?: string | undefined;
   readonly progress?: number | undefined;
   readonly total?: number | undefined;
-  /** `last_reindex_epoch`, seconds; 0: never, or one is under way. Absent where it is not told. */
+  /** `last_reindex_epoch`, seconds; 0: never, or a reindex is under way. Absent if not reported. */
   readonly epoch?: number | undefined;
   readonly corrupted?: boolean | undefined;
 }
 
 /**
- * Reads the state of the active node, found anew.
+ * Reads the state from the active node, which is looked up again.
  *
- * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
+ * @throws RunbookError SERVICE_UNAVAILABLE (retryable) if the node restarts and reports no mode
  */
 export async function readReindex(access: ClusterAccess, signal: AbortSignal): Promise<ReindexState> {
   const { client } = access;
@@ -122,19 +122,19 @@ function showsReindexSince({ inProgress, epoch }: ReindexState, epochBefore: num
 /** The options of a reindex (interface 4.1: `reindex`). */
 type ReindexOptions = Pick<InputOf<'drReindex'>, 'diff' | 'force' | 'skipFlush'>;
 
-/** The options as the plan allows them, word for word: another choice needs another approval. */
+/** The options exactly as the plan states them: another choice needs another approval. */
 export function reindexDetail({ diff, force, skipFlush }: ReindexOptions): string {
   return `diff=${diff}, force=${force}, skip_flush=${skipFlush}`;
 }
 
-/** The check answers when it is done, which takes long on a large store. */
+/** The check answers when it is done, which takes long with a large storage. */
 const CHECK_TIMEOUT_MS = 3_600_000;
-/** From the call until the reindex shows in the status. */
+/** Time from the call until the reindex shows in the status. */
 const START_BUDGET_MS = 30_000;
 
 /* Merkle checks and reindexing of a DR secondary (interface 4.1: `merkle-check`, `reindex`; facts 7). */
 
-/** Reads only, and may take long on a large store: waits for the answer. */
+/** Reads only. May take long with a large storage: waits for the answer. */
 export async function probeMerkleTree(input: OnCluster & { readonly token: OperationTokenReference }) {
   const { cluster, token } = input;
   const { execution, signal, limits, access } = onCluster(input);
@@ -155,7 +155,7 @@ export async function probeMerkleTree(input: OnCluster & { readonly token: Opera
   return { cluster, clusterId, ...judged, checkedAt: Date.now() };
 }
 
-/** Starts the reindex; `already` where one is under way or was done since the plan. */
+/** Starts the reindex; `already` if one is under way or was completed since the plan. */
 export async function startDrReindex(
   input: OnCluster & {
     readonly token: OperationTokenReference;
@@ -180,7 +180,7 @@ export async function startDrReindex(
     cluster,
     allow: (state) => refuseUnlessSecondary(state, cluster),
     prepare: async () => {
-      // The last look: the secondary must not be needed for a failover now.
+      // The last check: the secondary must not be needed for a failover now.
       const accesses = others.map((name) => clusters.of(deployment, name));
       await demandOnePrimary(accesses, cluster, signal);
       await verifyBeginning(input, doing);
@@ -196,12 +196,12 @@ export async function startDrReindex(
   return { ...resultOf(changed, observed), ...(changed.outcome === 'already' && { findings: [ofOthers] }) };
 }
 
-/** Waits until no reindex is under way; stage and the service's own count are in the heartbeats. */
+/** Waits until no reindex is under way. The heartbeats show the stage and the count of the service. */
 export async function followDrReindex(input: OnCluster & { readonly epochBefore?: number | undefined }) {
   const { cluster, epochBefore } = input;
   const { execution, signal, limits, access } = onCluster(input);
   const state = await awaitState(execution, {
-    // A node that is busy with its tree may be silent for long: only the budget ends the wait.
+    // A node that is busy with its tree may be silent for a long time: only the budget ends the wait.
     read: () => readReindex(access, signal),
     until: ({ inProgress }) => !inProgress,
     budgetMs: limits.reindexMs,
@@ -218,7 +218,7 @@ export async function followDrReindex(input: OnCluster & { readonly epochBefore?
       next: `A node that is killed or loses leadership loses its reindex. Check the nodes of ${cluster}; retry starts it again.`,
     });
   }
-  // `last_reindex_epoch` after, seconds; absent where this version does not tell it.
+  // The new `last_reindex_epoch`, seconds; absent if this version does not report it.
   return { epoch: state.epoch, observed: describeReindex(state), endedAt: Date.now() };
 }
 
@@ -227,7 +227,7 @@ function refuseUnlessSecondary({ mode }: ReindexState, cluster: string): void {
   demand([hasRole({ cluster, dr: { mode, peers: [] } }, 'dr', 'secondary', next)], `${cluster} was not reindexed`);
 }
 
-/** Whoever answers as primary is one, and only one: else a failover may be under way, and needs this secondary. */
+/** Exactly one other cluster must answer as primary: otherwise a failover may be under way and need this secondary. */
 async function demandOnePrimary(others: readonly ClusterAccess[], cluster: string, signal: AbortSignal): Promise<void> {
   const told = others.map((access) => {
     const { name } = access.entry;

@@ -11,22 +11,22 @@ import { currentExecution } from '../execution';
 import { readStatus } from '../observe';
 import { QUOTA_HOLDS_MS, holdByQuota } from './quota';
 
-/** Clients that write nothing any more, right before a demotion. */
+/** The evidence that clients no longer write, right before a demotion. */
 export interface HeldWrites {
   /** W: the last WAL index, read after the clients were stopped. */
   readonly wal: WalIndex;
   readonly how: string;
-  /** Whether it held until the demotion took effect, which is not known exactly where its answer was lost. */
+  /** Whether it stayed so until the demotion took effect. The exact time is unknown if the answer was lost. */
   readonly holds: (answered: boolean) => boolean;
 }
 
 /**
- * Sees for itself, right before a demotion, that clients write nothing: the quota is made anew and refuses at every
- * node, or a hook or people vouch for it; then the WAL index stands still but for what the primary writes by itself, so
- * that a slow request let in before is over.
+ * Verifies right before a demotion that clients do not write. The quota is created again and refuses clients at every
+ * node, or a hook or people vouch for it. Then the WAL index may rise only by the primary's own writes, which proves
+ * that slow requests admitted earlier are over.
  *
- * @returns undefined where the plan keeps nobody still, or where loss is accepted and writes go on
- * @throws RunbookError PRECONDITION_FAILED where no loss is accepted and clients still write
+ * @returns undefined if the plan quiesces nobody, or if loss is accepted and writes continue
+ * @throws RunbookError PRECONDITION_FAILED if no loss is accepted and clients still write
  */
 export async function seeHeldWrites(
   { choices }: RunbookPlan,
@@ -41,7 +41,7 @@ export async function seeHeldWrites(
   if (by !== 'quota' && by !== 'hook' && by !== 'attested') return undefined;
   const quota = by === 'quota' ? await holdByQuota(execution, access) : undefined;
   const { walStillMs, walStillEntries } = clusters.deployment(deployment).limits;
-  // Read anew: what was written before now, as while a login was waited for, counts for nothing.
+  // Read again: earlier writes, such as those during a login, do not count.
   const before = await read();
   await delay(walStillMs, undefined, { signal });
   const wal = await read();
@@ -62,7 +62,7 @@ export async function seeHeldWrites(
   });
 }
 
-/** What a demotion proved, bound to its run and its two clusters. */
+/** What a demotion proved, bound to its run and the two clusters. */
 interface Demoted extends OfKind {
   readonly deployment: string;
   readonly from: string;
@@ -77,8 +77,8 @@ function marked(run: RunContext, { deployment, at, kind, from, to, wal }: Demote
 }
 
 /**
- * That nothing is lost: clients were held before W was read, and the successor had W before the demotion was sent.
- * Marked by the workers, so that the promotion can believe what the history says.
+ * Evidence that no data is lost: clients were quiesced before W was read, and the candidate had W before the demotion
+ * was sent. It is marked by the worker, so that the promotion can believe the history.
  */
 export function heldEvidence(keyring: SealKeyring, run: RunContext, demoted: Demoted, how: string): LossEvidence {
   const { to, wal, at } = demoted;
@@ -86,7 +86,7 @@ export function heldEvidence(keyring: SealKeyring, run: RunContext, demoted: Dem
   return { loss: 'none', why, wal, at, attested: attest(keyring, ...marked(run, demoted)) };
 }
 
-/** Whether a worker of ours found this, in this run, for this demotion. @returns W, which the successor must have still */
+/** @returns W, which the candidate must still have; undefined unless a worker marked it for this run and demotion */
 export function believedEvidence(
   keyring: SealKeyring,
   run: RunContext,

@@ -13,25 +13,25 @@ import { awaitNamed } from '../tokens/operation-token';
 import { markerPaths } from '../tokens/policies';
 
 /*
- * The service's own rate-limit quota stops the clients (facts 12). Each node counts on its own, and lets one request of
- * an interval through: with one bucket for all that is a request of ours.
+ * A rate-limit quota of the service stops the clients (facts 12). Each node counts separately, and admits one request
+ * per interval. With one bucket for all clients, that one is a request of ours.
  */
 
 const LIMIT = { rate: 0.0001, interval: '1m', groupBy: 'none' } as const;
 const INTERVAL_S = 60;
-/** From its creation on nothing but our probes passes a quota for so long, ms: well below its interval. */
+/** How long after its creation a quota admits only our probes, ms: well below its interval. */
 export const QUOTA_HOLDS_MS = 45_000;
-/** Only names like this are written or deleted, by runs that hold the lock of the deployment. */
+/** Only quotas with such names are written or deleted, by runs that hold the lock of the deployment. */
 const OURS = /^runbooks-/;
 
-/** What runs call while the clients are stopped (facts 12.4). Without `sys/quotas` the quota could not be removed. */
+/** Paths that runs call while clients are stopped (facts 12.4). Without `sys/quotas` the quota could not be removed. */
 const CALLED_BY_RUNS = [
   ...['sys/quotas', 'sys/health', 'sys/seal-status', 'sys/unseal', 'sys/leader', 'sys/replication'],
   ...['sys/generate-root', 'sys/storage/raft', 'sys/capabilities-self', 'sys/internal/ui/mounts'],
   ...['auth/token/lookup-self', 'auth/token/renew-self', 'auth/token/revoke-self'],
 ];
 
-/** The path prefixes that the quota leaves alone: what runs call, their logins and marker, and what the inventory adds. */
+/** The path prefixes that are exempt from the quota: calls, logins and marker of runs, and those of the inventory. */
 export function exemptPaths({ marker, quiesce, clusters }: Pick<Deployment, 'marker' | 'quiesce' | 'clusters'>) {
   const logins = [...clusters.values()].flatMap(({ credential }) =>
     'method' in credential ? [`auth/${credential.mount}/login`] : [],
@@ -40,12 +40,12 @@ export function exemptPaths({ marker, quiesce, clusters }: Pick<Deployment, 'mar
   return [...new Set([...CALLED_BY_RUNS, ...logins, ...markers, ...quiesce.exempt])];
 }
 
-/** The quotas of the site: while there are any, ours would not stop everybody (facts 12.5). */
+/** Quotas that are not ours: while there are any, ours would not stop all clients (facts 12.5). */
 export function othersAmong(names: readonly string[] | undefined): string[] {
   return (names ?? []).filter((name) => !OURS.test(name));
 }
 
-/** What must be known to undo it, read before anything is changed: its result in the history outlives every worker. */
+/** Reads what is needed to undo the quota, before any change. The result in the history outlives every worker. */
 export async function readQuotas(input: OnCluster): Promise<QuotasBefore> {
   const { signal, access } = onCluster(input);
   const config = await access.client.sys.quotaConfig({ token: await access.credential(), signal });
@@ -54,7 +54,7 @@ export async function readQuotas(input: OnCluster): Promise<QuotasBefore> {
   return { exempt, ...(absolute && { absolute }), auditLogging: config.enableRateLimitAuditLogging };
 }
 
-/** Stops the clients of a primary, and sees that each node refuses them. */
+/** Stops the clients of a primary, and verifies that each node refuses them. */
 export async function quiesceByQuota(
   input: OnCluster & OfKind & { readonly otherCluster: string; readonly authority: Authority },
 ): Promise<ChangeResult> {
@@ -65,7 +65,7 @@ export async function quiesceByQuota(
     awaitNamed(clusters.of(deployment, otherCluster), limits.demoteMs),
   ]);
   await verifyBeginning(input, { operation: `${kind}.primary.quiesce-by-quota`, on, with: successor });
-  // It may be sent again at will: it is one state, and reached from every other.
+  // It may be sent again at any time: the target state is the same from every starting point.
   execution.doubt.mayHaveSent = false;
   const calledAt = Date.now();
   const { observed } = await holdByQuota(execution, access).catch(async (error: unknown): Promise<never> => {
@@ -75,7 +75,7 @@ export async function quiesceByQuota(
   return resultOf({ outcome: 'done', calledAt, calls: 1 }, observed);
 }
 
-/** Nobody is held for nothing until a person decides; where this fails, the end of the run lets them through. */
+/** Clients must not stay quiesced until a person decides. If this fails, the end of the run releases them. */
 async function letGo(execution: Execution, access: ClusterAccess): Promise<void> {
   try {
     await execution.assertCurrentAttempt();
@@ -85,21 +85,22 @@ async function letGo(execution: Execution, access: ClusterAccess): Promise<void>
   }
 }
 
-/** Inside an outage another attempt begins soon (decision 21): by then no call of this one is under way. */
+/** In an outage another attempt begins soon (decision 21): by then no call of this one may be in flight. */
 async function changingSoon(access: ClusterAccess, execution: Execution) {
   return { ...(await withCredential(access, execution)), timeoutMs: ROLE_TIMEOUT_MS };
 }
 
-/** Clients that are refused. */
+/** The evidence that clients are refused. */
 export interface Held {
   readonly observed: string;
-  /** Before the quota was there, ms of `performance.now()`. */
+  /** A time before the quota existed, ms of `performance.now()`. */
   readonly since: number;
 }
 
 /**
- * Makes the quota, anew where it is there: its buckets are empty from now on. First what must go on working is exempt,
- * and read back; then it is made, and read back; then a request of ours is refused at every node that answers.
+ * Creates the quota; an existing one is replaced, so that its buckets start empty. First the paths that must keep
+ * working are exempted and read back. Then the quota is created and read back. Then every node that answers must refuse
+ * a request of ours.
  */
 export async function holdByQuota(execution: Execution, access: ClusterAccess): Promise<Held> {
   const { clusters, run, signal } = currentExecution();
@@ -159,11 +160,11 @@ function unfit(cluster: string, observed: string, needed: string): RunbookError 
   });
 }
 
-/** The clusters whose clients write there: its own, and those of its performance secondaries, which pass their writes on. */
+/** The clusters whose clients write to the primary: itself, and its performance secondaries, which forward writes. */
 export async function takingRequests(primary: ClusterAccess, signal: AbortSignal): Promise<readonly ClusterAccess[]> {
   const { clusters } = currentExecution();
   const { deployment, drSet } = primary.entry;
-  // A DR secondary takes no client's request.
+  // A DR secondary serves no client requests.
   const others = clusters.all(deployment).filter(({ entry }) => entry.drSet !== drSet);
   const secondaries = await Promise.all(
     others.map(async (each) => {
@@ -188,10 +189,10 @@ function silent(cluster: string, error: RunbookError): RunbookError {
 
 type NodeWord = 'refused' | 'admitted' | 'silent';
 
-/** @returns the nodes that refused a request; one that does not answer at all takes none that could be seen */
+/** @returns the nodes that refused a request; a node that does not answer at all serves no clients either */
 async function awaitRefusals(execution: Execution, accesses: readonly ClusterAccess[]): Promise<string[]> {
   const asked = accesses.flatMap((access) => access.entry.addresses.map((node) => ({ access, node })));
-  // Earlier attempts saw nothing of what this one made.
+  // Earlier attempts did not see this quota: their time does not count.
   const words = await awaitState(
     { ...execution, spentMs: 0 },
     {
@@ -211,10 +212,10 @@ async function awaitRefusals(execution: Execution, accesses: readonly ClusterAcc
   return words.filter(({ word }) => word === 'refused').map(({ node }) => node);
 }
 
-/** Nodes that take no requests: down, sealed, or without a leader. */
+/** Errors of nodes that serve no requests: down, sealed, or without a leader. */
 const TAKES_NONE = ['UNREACHABLE', 'CONNECTION_LOST', 'SERVICE_SEALED', 'SERVICE_UNAVAILABLE', 'REDIRECT_REFUSED'];
 
-/** What a client meets, whose path is not exempt. Without a token: a quota counts before anything is asked of who calls. */
+/** The answer for a client whose path is not exempt. No token is needed: a quota counts before authentication. */
 async function askClient({ client }: ClusterAccess, node: string, { signal }: Execution): Promise<NodeWord> {
   try {
     await client.sys.licenseStatus({ node, signal });
@@ -227,12 +228,11 @@ async function askClient({ client }: ClusterAccess, node: string, { signal }: Ex
 }
 
 /**
- * Lets the clients of a cluster through: every quota of ours is deleted, then the configuration is what it was before.
- * Those of runs that ended are deleted too: whoever holds the lock of the deployment is the only one that may hold
- * clients.
+ * Releases the clients of a cluster: deletes all quotas of ours, then restores the configuration. Quotas of ended runs
+ * are deleted too: only the run that holds the lock of the deployment may quiesce clients.
  *
- * @param input.exempt - what was exempt before; where nothing is known of it, what was added stays and is harmless
- * @param input.credentialOf - of a DR set: the cluster whose credential, from before the change, is used
+ * @param input.exempt - the paths that were exempt before; if unknown, the added ones stay, which is harmless
+ * @param input.credentialOf - in a DR set: the cluster whose credential from before the change is used
  */
 export async function releaseQuota(
   input: OnCluster & { readonly credentialOf?: string; readonly exempt?: readonly string[] },
@@ -268,7 +268,7 @@ export async function releaseQuota(
   try {
     await restoreExempt(execution, access, token, exempt);
   } catch (error) {
-    // Clients are let through: nothing waits for this.
+    // Clients are already released: nothing waits for this.
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
     const findings = [notRestored(cluster, error.code, exempt)];
     return { ...resultOf(changed, `${cluster}: no quota of a run; its exempt paths are not as before`), findings };
@@ -285,7 +285,7 @@ function notRestored(cluster: string, code: string, exempt: readonly string[]): 
   };
 }
 
-/** Only what a run adds is taken away again, and only where it was not there before: the list came through Temporal. */
+/** Removes only paths that a run adds and that were not exempt before: the list came through Temporal. */
 async function restoreExempt(
   execution: Execution,
   access: ClusterAccess,

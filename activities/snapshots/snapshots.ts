@@ -20,7 +20,7 @@ import { callHook } from '../hooks/run-hook';
 import { resultOf } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitNamed } from '../tokens/operation-token';
 
-/* A copy of a cluster's storage before what cannot be undone: by the service's raft snapshot, or by a hook. */
+/* A copy of a cluster's storage before an irreversible operation: a raft snapshot of the service, or a hook. */
 
 const BEFORE: Readonly<Record<SnapshotEvent, readonly GatedOperation[]>> = {
   demotion: ['dr.primary.demote', 'performance.primary.demote'],
@@ -30,13 +30,13 @@ const BEFORE: Readonly<Record<SnapshotEvent, readonly GatedOperation[]>> = {
 
 interface SnapshotInput extends OnCluster {
   readonly event: SnapshotEvent;
-  /** Of the plan that lets this cluster be demoted, wiped or promoted by force. */
+  /** From the plan that allows demoting, wiping or forcibly promoting this cluster. */
   readonly authority: Authority;
 }
 
 /**
- * What the inventory wants before an event, for the plan of it. A DR secondary serves no snapshot: there only a hook
- * can take one.
+ * The snapshot that the inventory requires before an event, for its plan. A DR secondary serves no snapshot: there,
+ * only a hook can take one.
  */
 export function snapshotWanted(
   { snapshot }: Pick<Deployment, 'snapshot'>,
@@ -59,12 +59,12 @@ export function snapshotWanted(
   };
 }
 
-/** Takes the snapshot that the inventory wants before this event. By the API it is whole, or there is none. */
+/** Takes the snapshot that the inventory requires before this event. By the API it is complete, or there is none. */
 export async function takeSnapshot(input: SnapshotInput): Promise<ChangeResult> {
   const { deployment, cluster, event } = input;
   const { execution, clusters, access } = onCluster(input);
   const wanted = clusters.deployment(deployment).snapshot;
-  // Asked for only where the plan that people approved has one.
+  // Called only if the approved plan includes a snapshot.
   if (!wanted?.before.includes(event))
     throw new RunbookError('PRECONDITION_FAILED', `No snapshot of ${cluster} was taken: the inventory was changed.`, {
       ...{ cluster, observed: `the inventory wants no snapshot before a ${event}` },
@@ -82,7 +82,7 @@ export async function takeSnapshot(input: SnapshotInput): Promise<ChangeResult> 
   return resultOf({ outcome: 'done', calls: 1, calledAt }, observed);
 }
 
-/** Nobody has a copy of a cluster taken that no approved plan is about to demote, wipe or promote by force. */
+/** A cluster is copied only if an approved plan is about to demote, wipe or forcibly promote it. */
 async function verifyComing(
   { deployment, cluster, event, authority }: SnapshotInput,
   access: ClusterAccess,
@@ -100,14 +100,14 @@ async function verifyComing(
   await verifyOperation({ deployment, authority }, coming);
 }
 
-/** What a killed attempt of this run left, which may be as large as the storage. */
+/** Removes the files of killed attempts of this run, which may be as large as the storage. */
 async function removePartials(directory: string, start: string, end: string): Promise<void> {
   const names = await readdir(directory).catch((): string[] => []);
   for (const name of names)
     if (name.startsWith(start) && name.endsWith(end)) await rm(join(directory, name)).catch(() => undefined);
 }
 
-/** Written beside its name first, and named only when all of it is there and on the disk. */
+/** Writes a partial file first, and renames it only when all of it is on disk. */
 async function download(
   { signal }: Pick<Execution, 'signal'>,
   access: ClusterAccess,
@@ -160,7 +160,7 @@ async function download(
   }
 }
 
-/** What came is no gzip, or breaks off inside; every other error is of the connection or the disk. */
+/** Whether the data is not gzip, or is truncated. Every other error is one of the connection or the disk. */
 function isOfArchive(error: unknown): boolean {
   return error instanceof RangeError || errnoOf(error)?.startsWith('Z_') === true;
 }
@@ -185,7 +185,7 @@ function refused(cluster: string, observed: string, next?: string): RunbookError
 }
 
 const BLOCK = 512;
-/** The list of sums is short; its files are not kept. */
+/** The list of checksums is short. The files themselves are not kept in memory. */
 const LONGEST_LIST = 64 * 1024;
 const LIST = 'SHA256SUMS';
 
@@ -197,8 +197,8 @@ interface ArchiveFile {
 }
 
 /**
- * Reads the tar archive inside of a snapshot as it arrives, and holds each file against the list of sums in it. The
- * service may end a snapshot early with status 200 (hashicorp/vault issue 12168): one is whole only with
+ * Reads the tar archive inside a snapshot as it arrives, and compares each file with the checksums in it. The service
+ * may truncate a snapshot with status 200 (hashicorp/vault issue 12168): a snapshot is complete only with
  * `SHA256SUMS.sealed`, which comes last.
  */
 export class SnapshotArchive {
@@ -214,7 +214,7 @@ export class SnapshotArchive {
     this.#rest = data.subarray(whole);
   }
 
-  /** What stands against it; undefined where it is whole. */
+  /** What is wrong with the archive; undefined if it is complete. */
   get mistake(): string | undefined {
     if (this.#file || this.#rest.length > 0) return 'it ends in the middle of a file';
     for (const name of ['meta.json', 'state.bin', LIST, `${LIST}.sealed`])
@@ -240,7 +240,7 @@ export class SnapshotArchive {
     return { name: text(0, 100), hash: createHash('sha256'), left };
   }
 
-  /** A header, or a block of the file that it names; the last one is filled up with zeros. */
+  /** Reads a header, or a block of the file that the header names; the last block is padded with zeros. */
   #read(block: Buffer): void {
     const file = this.#file ?? this.#begin(block);
     if (file && file === this.#file) {
