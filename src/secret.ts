@@ -5,7 +5,7 @@ const INSPECT = Symbol.for('nodejs.util.inspect.custom');
 
 const REDACTED = '[redacted]';
 
-/** What a secret is, so that one kind cannot be passed where another is meant. */
+/** The kind of a secret, so that one kind cannot be passed in place of another. */
 export type SecretKind =
   | 'service-token'
   | 'operation-token'
@@ -15,14 +15,14 @@ export type SecretKind =
   | 'key-share'
   | 'private-key'
   | 'passphrase'
-  /** What a login is made with: a secret ID, a JWT, the key of a client certificate. */
+  /** What authenticates a login: a secret ID, a JWT, the key of a client certificate. */
   | 'login-secret'
-  /** The address of a webhook, or a key with which anyone may page. */
+  /** The address of a webhook, or a key that lets anybody page. */
   | 'notification-secret';
 
 /**
- * A value that must never be readable in a log, an error, a result, a heartbeat or an argument. Every way of printing it
- * gives `[redacted]`; only {@link Secret.reveal} gives the value, at the one place that sends or stores it.
+ * A value that must never be readable in a log, an error, a result, a heartbeat or an argument. Every way of printing
+ * it gives `[redacted]`. Only {@link Secret.reveal} returns the value, at the one place that sends or stores it.
  */
 export class Secret<K extends SecretKind = SecretKind> {
   readonly kind: K;
@@ -51,34 +51,34 @@ export class Secret<K extends SecretKind = SecretKind> {
   }
 }
 
-/** What looks like a secret, in this order. A group is what stands before it, and stays. */
+/** Patterns of secrets, applied in this order. A capturing group matches the text before the secret, which stays. */
 const SECRETS: readonly RegExp[] = [
   /-----BEGIN [A-Z ]+-----[\s\S]*?(?:-----END [A-Z ]+-----|$)/g,
   /\bAGE-SECRET-KEY-[A-Z0-9-]+/gi,
   /\bhv[sbr]\.[\w-]{4,}/g,
   /(?<![\w.-])[sbr]\.[\w-]{16,}/g,
   /(?<![\w-])(?=[\w-]+\.)([\w-]*?)eyJ[\w-]+(?:\.[\w-]*){1,4}/g,
-  // "incorrect nonce supplied; nonce for this operation is ..." hands the right nonce to whoever guesses wrong.
+  // "incorrect nonce supplied; nonce for this operation is ..." reveals the nonce after a wrong guess.
   /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?<=nonce[^\n]{36,196})/gi,
   /(?<![0-9a-f])[0-9a-f]{32,}(?![0-9a-f])/gi,
   /(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{22,}={1,2}/g,
   /(?<![\w+/-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[\w+/-]{40,}/g,
 ];
 
-/** In texts of a service also short base64: paths of ours, which look like it, do not stand there. */
+/** Short base64, for texts of the service only: our own paths look like it, but do not occur there. */
 const SHORT_BASE64 = /(?<![\w+/=-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[\w+/]{24,}={0,2}/g;
 
-/** What is written as one, also with unseen characters in it. */
+/** A run of text without separators; it may contain invisible characters. */
 const RUN = /[^\s"'`<>(){},;|]+/g;
-/** A token of the service, also where letters stand right before it. */
+/** A token of the service, even directly after letters. */
 const GLUED_TOKEN = /hv[sbr]\.[\w-]{4}|[sbr]\.[\w-]{16}/;
 
 const LONGEST_TEXT = 600;
 
 /**
- * Text with everything taken out that looks like a secret: tokens of the service, signed and sealed documents, private
- * keys, PGP and PEM blocks, nonces, long hexadecimal and base64 runs. For texts that others wrote (the service, people),
- * before they reach an error, a log or a report. It errs on the side of taking out too much.
+ * Removes everything that looks like a secret: tokens of the service, signed and sealed documents, private keys, PGP
+ * and PEM blocks, nonces, long hexadecimal and base64 runs. For texts that others wrote (the service, people), before
+ * they reach an error, a log or a report. When in doubt, it removes too much.
  */
 export function redact(text: string): string {
   return takeOut(text, SECRETS);
@@ -90,10 +90,11 @@ function takeOut(text: string, patterns: readonly RegExp[], known: readonly stri
       (redacted, pattern) => redacted.replace(pattern, replacement),
       known.reduce((redacted, value) => redacted.replaceAll(value, REDACTED), shown),
     );
-  // Whoever shows the text takes out what is unseen, and a secret would be whole.
+  // A program that shows the text removes invisible characters, which would make a split secret complete again.
   const seen = withoutUnseen(text);
   if (seen === text) return once(text);
-  // First as it stands, for what would be glued to the word before it. The rest of what is found may stand behind an unseen character.
+  // First redact the unchanged text: without its invisible characters, a secret could be glued to the word before it.
+  // If a run had a match, the rest of the secret may follow an invisible character: redact the complete run.
   const asItStands = once(text).replace(RUN, (run) => {
     const shown = withoutUnseen(run);
     return shown !== run && (run.includes(REDACTED) || GLUED_TOKEN.test(shown)) ? REDACTED : run;
@@ -105,7 +106,7 @@ function replacement(_secret: string, before: unknown): string {
   return typeof before === 'string' ? `${before}${REDACTED}` : REDACTED;
 }
 
-/** A text of the service, fit for a message: also without the values that are known, on one line, at most 600 characters. */
+/** A text of the service, made fit for a message: without `knownSecrets` too, on one line, at most 600 characters. */
 export function redactText(text: string, knownSecrets: readonly string[] = []): string {
   const known = knownSecrets.filter((value) => value !== '');
   const redacted = takeOut(text, [...SECRETS, SHORT_BASE64], known)
@@ -116,11 +117,13 @@ export function redactText(text: string, knownSecrets: readonly string[] = []): 
 
 export const PLAIN_HTTP = 'plain http is allowed on loopback addresses only';
 
-/** What is wrong with an address that secrets are sent to: HTTPS, or HTTP on loopback. The address itself is not repeated. */
+/**
+ * What is wrong with an address that receives secrets: it must be HTTPS, or HTTP on loopback. Never quotes the address.
+ */
 export function addressMistake(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) return 'not an http(s) address';
-  if (url.username !== '' || url.password !== '') return 'an address holds no user name and no password';
+  if (url.username !== '' || url.password !== '') return 'an address must not contain a user name or password';
   const isLoopback = /^(localhost|\[::1\]|127(\.\d{1,3}){3})$/.test(url.hostname);
   return url.protocol === 'http:' && !isLoopback ? PLAIN_HTTP : undefined;
 }

@@ -151,8 +151,10 @@ describe('runbook worker', () => {
   });
 
   it('refuses an open inspector and debug output of node, and takes other options', () => {
-    expect(() => checkProcess(facts({ inspector: 'ws://127.0.0.1:9229/x' }))).toThrow('a process that is open');
-    expect(() => checkProcess(facts({ env: { NODE_DEBUG: 'http' } }))).toThrow('a process that is open');
+    expect(() => checkProcess(facts({ inspector: 'ws://127.0.0.1:9229/x' }))).toThrow(
+      'a process that exposes its memory',
+    );
+    expect(() => checkProcess(facts({ env: { NODE_DEBUG: 'http' } }))).toThrow('a process that exposes its memory');
     const harmless = ['--enable-source-maps', '--max-old-space-size=512', '--report-exclude-network', '-r', 'x'];
     expect(checkProcess(facts({ execArgv: harmless, env: { NODE_OPTIONS: '--no-warnings' } }))).toEqual([]);
   });
@@ -169,9 +171,9 @@ describe('runbook worker', () => {
         .map(({ text }) => text)
         .join('; ');
     const unlimited = 'Max core file size        unlimited            unlimited            bytes\n';
-    expect(with_({ '/proc/self/limits': unlimited })).toContain('would hold no memory');
+    expect(with_({ '/proc/self/limits': unlimited })).toContain('would contain no memory');
     expect(with_({ '/proc/self/limits': unlimited, '/proc/self/coredump_filter': '00000033\n' })).toContain(
-      'would hold key shares',
+      'would contain key shares',
     );
     expect(with_({ '/proc/self/limits': undefined })).toContain('cannot be read');
     expect(with_({ '/proc/swaps': `${FILES['/proc/swaps']}/dev/sda2 partition 1 0 -2\n` })).toContain('swap is on');

@@ -10,14 +10,14 @@ import { verifyInvitation } from './invitation';
 import { parseOperationToken } from './key-shares';
 import type { SigningKey } from './signing-keys';
 
-/** What a holder is asked for, verified: the key share or a token in a ceremony, or an answer to a rehearsal of one. */
+/** A verified request to a holder: for a key share or a token in a ceremony, or for an answer to a rehearsal. */
 export type CeremonyRequest =
   | ({ readonly kind: 'ceremony' } & VerifiedInvitation)
   | ({ readonly kind: 'rehearsal' } & VerifiedInvitation<'rehearsal'>);
 
 /**
- * What a holder's tool checks before it asks for anything. What the document says of itself only chooses the check: each
- * refuses the other kind.
+ * What a holder's tool checks before it asks for anything. The unverified header only selects the check; each check
+ * refuses the other kind of document.
  *
  * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
  */
@@ -27,23 +27,26 @@ export async function verifyRequest(jws: string, checks: HolderChecks): Promise<
     : { kind: 'ceremony', ...(await verifyInvitation(jws, checks)) };
 }
 
-/** The run takes operation tokens that people generated themselves, and no key share. */
+/** Whether the run asks for operation tokens that people generated themselves, and for no key share. */
 export function asksForToken(request: CeremonyRequest): boolean {
   return request.kind === 'ceremony' && request.invitation.collects === 'tokens';
 }
 
-/** The cluster that is named first unseals itself: what holders have is a share of its recovery key. */
+/** Whether the first cluster unseals itself, so that holders have shares of its recovery key. */
 export function asksForRecoveryShare(request: CeremonyRequest): boolean {
   return request.kind === 'ceremony' && request.invitation.targets[0]?.recovery === true;
 }
 
-/** Every member in plain words, in the order in which a holder should read them. Nothing in them makes a line of its own. */
+/** Every member in plain words, in the order in which a holder should read them. Escaped: no text can add a line. */
 export function requestFacts(request: CeremonyRequest, now: number): PlainFact[] {
   const facts = request.kind === 'rehearsal' ? plainRehearsalFacts(request, now) : plainFacts(request, now);
   return facts.map((fact) => ({ ...fact, lines: fact.lines.map(escapeUntrusted) }));
 }
 
-/** What is asked, by whom and why, in a line each, as the run's own status says it: what a holder reads first, and compares with what others said. */
+/**
+ * What is asked, who asks and why: one line each, worded as in the status of the run. A holder reads this first and
+ * compares it with what others said.
+ */
 export function requestInShort(request: CeremonyRequest): string[] {
   if (request.kind === 'ceremony') return askedInWords(request.invitation);
   const { deployment, requestedBy, reason } = request.invitation;
@@ -53,7 +56,7 @@ export function requestInShort(request: CeremonyRequest): string[] {
   ];
 }
 
-/** What has to be typed so that nobody agrees without having read. */
+/** What the holder must type, so that nobody agrees without reading. */
 export function confirmationOf(request: CeremonyRequest): {
   readonly what: string;
   readonly wanted: readonly string[];
@@ -68,9 +71,10 @@ export function confirmationOf(request: CeremonyRequest): {
 /**
  * The answer of a person who gives an operation token.
  *
- * @param cluster on which it was generated.
+ * @param cluster on which the token was generated.
  * @returns the JWS, or the plain members for a person without a signing key.
- * @throws RunbookError `INVALID_INPUT` where it is none, or the run takes none of that cluster.
+ * @throws RunbookError `INVALID_INPUT` if it is not an operation token, or the run does not ask for one of that
+ * cluster.
  */
 export async function answerWithToken(
   request: CeremonyRequest,
@@ -82,14 +86,14 @@ export async function answerWithToken(
   },
 ): Promise<string | TokenEnvelopePayload> {
   if (request.kind === 'rehearsal')
-    throw new RunbookError('INVALID_INPUT', 'A rehearsal takes no operation token.', {
-      next: 'Wait until a run asks for a token; its details name the command.',
+    throw new RunbookError('INVALID_INPUT', 'A rehearsal accepts no operation token.', {
+      next: "Wait until a run asks for a token. The run's details show the command.",
     });
   const { cluster, token, holder, signingKey } = given;
   const { invitation, digest: invitationDigest } = request;
   if (!asksForToken(request) || !invitation.targets.some((target) => target.cluster === cluster))
-    throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token of that cluster.', {
-      next: 'Name a cluster of the invitation, on which the token was generated.',
+    throw new RunbookError('INVALID_INPUT', 'This run does not ask for an operation token of that cluster.', {
+      next: 'Name the cluster on which the token was generated. The invitation must list it.',
     });
   const envelope = { invitation, invitationDigest, holder, signingKey, seq: Date.now() };
   return sealEnvelope('tokens', envelope, { token: parseOperationToken(token.reveal()).reveal() }, { cluster });
@@ -98,24 +102,24 @@ export async function answerWithToken(
 /** What a holder answers with. */
 interface Answer {
   readonly holder: string;
-  /** Name and version of the program, for the result of a rehearsal. */
+  /** Name and version of the program, shown in the result of a rehearsal. */
   readonly tool: string;
   readonly signingKey: SigningKey | undefined;
-  /** Asked for only where it is needed. */
+  /** Called only if the share is needed. */
   readonly share: () => Promise<Secret<'key-share'>> | Secret<'key-share'>;
 }
 
 /**
- * The holder's answer. To a rehearsal there is no way to hand a share in: the value in it is made on the spot.
+ * The holder's answer. An answer to a rehearsal cannot contain a share: its value is generated here.
  *
  * @returns the JWS, or the plain members for a holder without a signing key.
- * @throws RunbookError `INVALID_INPUT` where the share is none.
+ * @throws RunbookError `INVALID_INPUT` if it is not a key share.
  */
 export async function answerRequest(
   request: CeremonyRequest,
   { holder, tool, signingKey, share }: Answer,
 ): Promise<string | EnvelopePayload> {
-  // The highest counts: a later envelope of the same holder replaces an earlier one.
+  // The highest `seq` counts: a later envelope of the same holder replaces an earlier one.
   const common = { holder, signingKey, invitationDigest: request.digest, seq: Date.now() };
   return request.kind === 'rehearsal'
     ? createRehearsalEnvelope({ ...common, invitation: request.invitation, tool })
@@ -125,9 +129,9 @@ export async function answerRequest(
 /** One thing that a holder must read before giving anything. */
 export interface PlainFact {
   readonly label: string;
-  /** The first says it; the others go with it. */
+  /** The first line is the fact; the others explain it. */
   readonly lines: readonly string[];
-  /** Out of the ordinary: to be shown so that nobody overlooks it. */
+  /** Unusual: must be shown so that nobody overlooks it. */
   readonly warning?: true;
 }
 
@@ -138,9 +142,9 @@ function fact(label: string, lines: readonly string[], warning = false): PlainFa
 }
 
 /**
- * Every member of an invitation in plain words, in the order in which a holder should read them: what, on which cluster,
- * who asks and why; then who else is asked and how long; what only an expert compares comes last. The terminal and the
- * page show the same.
+ * Every member of an invitation in plain words, in the order in which a holder should read them: what, on which
+ * cluster, who asks and why; then who else is asked and until when; last, what only an expert compares. The terminal
+ * and the page show the same.
  *
  * @param now milliseconds since 1970.
  */
@@ -149,16 +153,16 @@ function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now
   const root = invitation.kind === 'root-token';
   const number = targets.length === 1 ? 'one cluster' : `each of ${targets.length} clusters`;
   const kept =
-    erasure === 'memory' ? 'is kept in memory' : 'is kept in a file system that may keep traces (erasure: best effort)';
+    erasure === 'memory' ? 'kept in memory' : 'kept on a file system, which may retain traces (erasure: best effort)';
   const life = inWords(useFor * 1000);
-  const whose = `goes to whoever has the private key of OpenPGP ${spelled(pgp)}`;
+  const whose = `goes to the person who has the private key of OpenPGP ${spelled(pgp)}`;
   const forPerson = fact('THE TOKEN', [whose, 'compare this fingerprint with that person'], true);
   return [
-    fact('What for', [`one ${root ? 'ROOT token' : 'DR operation token'} on ${number}`], root),
+    fact('Purpose', [`one ${root ? 'ROOT token' : 'DR operation token'} on ${number}`], root),
     ...(invitation.collects ? [fact('TOKEN', [GIVEN_AS_TOKEN], true)] : []),
     ...targets.map(({ cluster, uses, recovery }) => {
       const drastic = uses.some((use) => DRASTIC.includes(use));
-      const share = recovery ? ['it unseals itself: your share is a RECOVERY key share'] : [];
+      const share = recovery ? ['it unseals itself, so your share is a RECOVERY key share'] : [];
       return fact('Cluster', [cluster, `to ${usesInWords(uses)}`, ...share], drastic);
     }),
     ...whoAndWhy(invitation),
@@ -167,14 +171,14 @@ function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now
     signedBy(environment),
     fact('Holders', holderLines(invitation)),
     collected(invitation, now),
-    fact('Then used', [`for at most ${life}; then the key that opens your share is destroyed`]),
-    fact('That key', [kept, `recipient ${recipient.slice(0, 20)}...; OpenPGP ${pgp}`], erasure !== 'memory'),
+    fact('Used', [`for at most ${life}; then the key that opens your share is destroyed`]),
+    fact('Key', [kept, `recipient ${recipient.slice(0, 20)}...; OpenPGP ${pgp}`], erasure !== 'memory'),
     theRun(invitation),
     ...targets.map(({ cluster, clusterId, addresses, caSha256 }) =>
-      fact('More', [
-        `of cluster ${cluster}: cluster ID ${clusterId}`,
+      fact('Details', [
+        `cluster ${cluster}: cluster ID ${clusterId}`,
         `at ${addresses.join(', ')}`,
-        `CA ${caSha256 === '' ? "the system's roots" : `SHA-256 ${caSha256}`}`,
+        `CA ${caSha256 === '' ? 'trusted by the system' : `SHA-256 ${caSha256}`}`,
       ]),
     ),
     theCeremony(invitation, digest),
@@ -183,14 +187,14 @@ function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now
 
 const keptLines = (seconds: number): string[] => [
   `sealed for the next run, for at most ${inWords(seconds * 1000)}`,
-  'people approve that run',
+  'people must approve that run',
 ];
 
 function holderLines({ holders, standBy = [], threshold }: Invitation): string[] {
   const asked = holders.filter((name) => !standBy.includes(name));
   return [
     `${asked.join(', ')}; ${threshold} needed`,
-    ...(standBy.length > 0 ? [`standing by, asked later: ${standBy.join(', ')}`] : []),
+    ...(standBy.length > 0 ? [`standing by, to be asked later: ${standBy.join(', ')}`] : []),
   ];
 }
 
@@ -204,16 +208,16 @@ function plainRehearsalFacts(
   now: number,
 ): PlainFact[] {
   const { deployment, holders, erasure, useFor, recipient, pgp } = invitation;
-  const kept = erasure === 'memory' ? 'kept in memory' : 'kept in a file system';
+  const kept = erasure === 'memory' ? 'kept in memory' : 'kept on a file system';
   return [
-    fact('REHEARSAL', ['your key share is NOT asked for', 'your tool makes a value that means nothing']),
-    fact('What for', [`to see that tool, key and access of each holder of ${deployment} work`]),
+    fact('REHEARSAL', ['do NOT give your key share', 'your tool generates a meaningless value instead']),
+    fact('Purpose', [`to verify that the tool, key and access of each holder of ${deployment} work`]),
     ...whoAndWhy(invitation),
     signedBy(environment),
     fact('Holders', [holders.join(', ')]),
     collected(invitation, now),
-    fact('Its key', [
-      `is ${kept}, and destroyed ${inWords(useFor * 1000)} later`,
+    fact('Key', [
+      `${kept}, and destroyed ${inWords(useFor * 1000)} after collection ends`,
       `recipient ${recipient.slice(0, 20)}...; OpenPGP ${pgp}`,
     ]),
     theRun(invitation),
@@ -225,20 +229,20 @@ type Either = Pick<Invitation & Rehearsal, keyof Invitation & keyof Rehearsal>;
 
 function whoAndWhy({ requestedBy, reason }: Either): PlainFact[] {
   const claimed = requestedBy.how === 'claimed';
-  const unproven = claimed ? ['nobody proved that name: ask, where it matters'] : [];
+  const unproven = claimed ? ['nobody has proven that name: if it matters, ask that person'] : [];
   return [
     fact('Reason', [reason === '' ? 'none given' : reason]),
     fact('Requested by', [attestedName(requestedBy), ...unproven], claimed),
   ];
 }
 
-/** The name is the holder's own, given when the key was compared, or when the page was made. */
+/** The environment's name was given by the holder when they pinned the key; the page has no name for it. */
 function signedBy(environment: string): PlainFact {
   if (environment === '')
-    return fact('Signed by', ['the workers whose key you noted', 'the signature verifies with the key of your note']);
+    return fact('Signed by', ['the workers whose key you wrote down', 'the signature verifies with that key']);
   return fact('Signed by', [
     `the workers of "${environment}"`,
-    'so their key was called when it was trusted here; the signature verifies with it',
+    'their key was trusted here under that name; the signature verifies with it',
   ]);
 }
 

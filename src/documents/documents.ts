@@ -22,10 +22,10 @@ export type DocumentType = (typeof DOCUMENT_TYPES)[keyof typeof DOCUMENT_TYPES];
 /** Longest document in characters. */
 export const MAX_DOCUMENT_LENGTH = 16 * 1024;
 
-/** What a signed document looks like: nothing of it is verified. */
+/** The form of a signed document. A match verifies nothing. */
 export const SIGNED_DOCUMENT = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
 
-/** A key that may have signed, with the person or worker it belongs to. */
+/** A key that may have signed, with the name of the person or worker who owns it. */
 export interface VerificationKey {
   readonly name: string;
   readonly publicKey: CryptoKey | KeyObject | JWK;
@@ -68,17 +68,17 @@ function splitDocument(jws: unknown): { header: string; payload: string; signatu
 }
 
 /**
- * Digest of a signed document: base64url SHA-256 of the characters `header.payload`, as received. It says nothing about
- * the signature.
+ * Digest of a signed document: base64url SHA-256 of the characters `header.payload`, as received. The signature is not
+ * verified.
  *
- * @throws RunbookError `DOCUMENT_INVALID` where `jws` does not have three parts.
+ * @throws RunbookError `DOCUMENT_INVALID` if `jws` does not have three parts.
  */
 export function documentDigest(jws: string): string {
   const { header, payload } = splitDocument(jws);
   return digestOf(header, payload);
 }
 
-/** What a document says of itself: its type and the key that it names. Unverified: it chooses what to check, no more. */
+/** The type and the key ID that a document claims. Unverified: use them only to choose what to check. */
 export function claimedHeader(jws: string): { readonly typ?: string; readonly kid?: string } {
   const claimed = z.object({
     typ: z.string().optional().catch(undefined),
@@ -88,7 +88,7 @@ export function claimedHeader(jws: string): { readonly typ?: string; readonly ki
   return { ...(typ === undefined ? {} : { typ }), ...(kid === undefined ? {} : { kid }) };
 }
 
-/** What a document says, unverified: it tells whose keys to try, and nothing else of it is used. */
+/** The unverified payload. Use it only to choose whose keys to try. */
 export function claimedPayload(jws: string): unknown {
   return claimedPart(jws, 1);
 }
@@ -104,7 +104,7 @@ function claimedPart(jws: string, index: 0 | 1): unknown {
 /**
  * Signs `payload` as JWS Compact with the protected header `{alg, typ, kid}`.
  *
- * @throws RunbookError `DOCUMENT_INVALID` where the result would be larger than 16 KiB.
+ * @throws RunbookError `DOCUMENT_INVALID` if the result would be larger than 16 KiB.
  */
 export async function signDocument(typ: DocumentType, payload: object, key: SigningKey): Promise<string> {
   const jws = await new CompactSign(new TextEncoder().encode(JSON.stringify(payload)))
@@ -118,8 +118,8 @@ export async function signDocument(typ: DocumentType, payload: object, key: Sign
  * Verifies a signed document strictly: exactly the header members `alg`, `typ` and `kid`, `alg` Ed25519, the given
  * `typ`, strict base64url, at most 16 KiB. Keys come only from `resolveKey`, never from the document.
  *
- * @param resolveKey gives the key of a `kid` from the inventory or the pins, with its owner's name.
- * @throws RunbookError `DOCUMENT_INVALID`; the text is fixed and repeats nothing of the document.
+ * @param resolveKey returns the key with this `kid` from the inventory or the pins, with its owner's name.
+ * @throws RunbookError `DOCUMENT_INVALID`; its text is fixed and quotes nothing from the document.
  */
 export async function verifyDocument(
   jws: unknown,
@@ -133,8 +133,8 @@ export async function verifyDocument(
 
   const rawHeader = parseJson(headerBytes, 'header');
   const parsed = protectedHeader.safeParse(rawHeader);
-  if (!parsed.success) refuse('its header must hold exactly alg (Ed25519), typ and kid');
-  // A repeated member would be invisible after parsing: only the compact form without repetition is taken.
+  if (!parsed.success) refuse('its header must contain exactly alg (Ed25519), typ and kid');
+  // A repeated member would be invisible after parsing, so only the compact form without repetition is accepted.
   if (JSON.stringify(rawHeader) !== new TextDecoder().decode(headerBytes)) refuse('its header is not in compact form');
   if (parsed.data.typ !== typ) refuse(`it is not of type ${typ}`);
 
@@ -157,7 +157,7 @@ export function encodeBase64url(bytes: Uint8Array): string {
   return base64urlnopad.encode(bytes);
 }
 
-/** The bytes of strict unpadded base64url, or undefined: re-encoding must give the same string. */
+/** The bytes of strict unpadded base64url. Undefined if re-encoding does not give the same string. */
 export function decodeBase64url(text: string): Uint8Array | undefined {
   try {
     const bytes = base64urlnopad.decode(text);

@@ -8,7 +8,7 @@ import type { Invitation } from './invitation';
 import { parseShare } from './key-shares';
 import type { SigningKey } from './signing-keys';
 
-/** As long as the longest key share, so that the envelope of a rehearsal is as long as a real one. */
+/** The length of the longest key share, so that the envelope of a rehearsal is as long as a real one. */
 const DUMMY_BYTES = 33;
 
 /** The envelope's members (protocol: "Envelope"). `iat` in seconds; it is shown and decides nothing. */
@@ -23,14 +23,16 @@ export const envelopePayload = z.strictObject({
 });
 export type EnvelopePayload = z.infer<typeof envelopePayload>;
 
-/** As {@link envelopePayload}, around an operation token that people generated themselves (protocol: "Provided token"). */
+/**
+ * As {@link envelopePayload}, around an operation token that people generated themselves (protocol: "Provided token").
+ */
 export const tokenEnvelopePayload = envelopePayload.extend({ cluster: z.string() });
 export type TokenEnvelopePayload = z.infer<typeof tokenEnvelopePayload>;
 
-/** What a holder's tool says of itself: a name and a version. */
+/** The name and version that a holder's tool reports. */
 const toolName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9 .+-]{0,39}$/);
 
-/** What is encrypted: a context of its own, so that it is of no use elsewhere; the outer members again; the content. */
+/** What is encrypted: a context that prevents use elsewhere, the outer members repeated, and the content. */
 const plaintext = <C extends string, T extends z.ZodRawShape>(ctx: C, content: T) =>
   z.strictObject({
     ctx: z.literal(ctx),
@@ -42,14 +44,14 @@ const plaintext = <C extends string, T extends z.ZodRawShape>(ctx: C, content: T
     ...content,
   });
 
-/** The kinds of envelope: the type of the signed document, and what is encrypted in it. None is taken for another. */
+/** The kinds of envelope: the type of the signed document, and what is encrypted in it. No kind passes for another. */
 export const ENVELOPES = {
   ceremony: { typ: DOCUMENT_TYPES.share, plaintext: plaintext('runbooks/share/v1', { share: z.string() }) },
   tokens: {
     typ: DOCUMENT_TYPES.token,
     plaintext: plaintext('runbooks/token/v1', { cluster: z.string(), token: z.string() }),
   },
-  /** There is no member `share`; `dummy` is random, made by the holder's tool, and means nothing. */
+  /** Has no member `share`. `dummy` is a random, meaningless value that the holder's tool generates. */
   rehearsal: {
     typ: DOCUMENT_TYPES.rehearsalShare,
     plaintext: plaintext('runbooks/rehearsal-share/v1', {
@@ -60,7 +62,7 @@ export const ENVELOPES = {
 } as const;
 export type EnvelopeKind = keyof typeof ENVELOPES;
 
-/** What every envelope of a holder says of itself. */
+/** What every kind of envelope needs. */
 interface EnvelopeOptions {
   readonly invitation: Pick<Invitation, 'cid' | 'epoch' | 'recipient'>;
   /** Digest of the invitation that is answered. */
@@ -75,7 +77,7 @@ interface EnvelopeOptions {
 
 /**
  * Encrypts `content` to the recipient of one invitation and to nobody else, with the members of the envelope repeated
- * inside; signed where a key is given.
+ * inside. Signs the envelope if a key is given.
  *
  * @param outer further members of the envelope.
  * @returns the JWS, or the plain members for a holder without a signing key.
@@ -97,11 +99,11 @@ export async function sealEnvelope<O extends object>(
 }
 
 /**
- * Makes a holder's envelope: the share encrypted to the invitation's recipient and nobody else, signed where a key is
+ * Creates a holder's envelope: the share encrypted to the invitation's recipient and to nobody else, signed if a key is
  * given.
  *
  * @returns the JWS, or the plain members for a holder without a signing key.
- * @throws RunbookError `INVALID_INPUT` where the share is none.
+ * @throws RunbookError `INVALID_INPUT` if it is not a key share, or the run asks for tokens instead.
  */
 export async function createEnvelope({
   share,
@@ -115,10 +117,10 @@ export async function createEnvelope({
 }
 
 /**
- * A holder's answer to a rehearsal. The value in it is made here, from the system's source of random numbers: there is
- * no way to hand a key share in.
+ * A holder's answer to a rehearsal. Its value is generated here, by the system's random number generator: a key share
+ * cannot be passed in.
  *
- * @param options.tool name and version of the program, for the result of the rehearsal.
+ * @param options.tool name and version of the program, shown in the result of the rehearsal.
  * @returns the JWS, or the plain members for a holder without a signing key.
  */
 export async function createRehearsalEnvelope({
@@ -129,24 +131,24 @@ export async function createRehearsalEnvelope({
   return sealEnvelope('rehearsal', options, { dummy, tool: toolName.parse(tool) }, {});
 }
 
-/** In a run to which people give tokens, a key share is given to nothing but the service. */
+/** The error if somebody wants to give a key share to a run that asks for tokens. */
 export function noShareWanted(): RunbookError {
-  return new RunbookError('INVALID_INPUT', 'This run takes no key shares: yours is not asked for.', {
-    needed: 'an operation token that people generated with the command line of the service',
-    next: 'Keep your key share. Whoever has the operation token gives it: `runbook provide-token`.',
+  return new RunbookError('INVALID_INPUT', 'Do not give your key share: this run takes no key shares.', {
+    needed: "an operation token that people generated with the service's command line",
+    next: 'Keep your key share. The person who has the operation token gives it with `runbook provide-token`.',
   });
 }
 
-/** The input of signal `share`: `{document}` where the envelope is signed, else its plain members. */
+/** The input of signal `share`: `{document}` if the envelope is signed, otherwise its plain members. */
 export function envelopeInput<P extends EnvelopePayload>(envelope: string | P): { readonly document: string } | P {
   return typeof envelope === 'string' ? { document: envelope } : envelope;
 }
 
 /**
- * Reads an envelope that a holder made elsewhere, as it stands in a file: whoever passes it on must not pass on anything
- * else, least of all a share in the clear.
+ * Reads an envelope that a holder created elsewhere from the text of a file. The person who passes it on must not pass
+ * on anything else, least of all a share in plain text.
  *
- * @throws RunbookError `INVALID_INPUT`; nothing of the text is repeated.
+ * @throws RunbookError `INVALID_INPUT`; the error quotes nothing from the text.
  */
 export function readEnvelopeText(text: string): { readonly document: string } | EnvelopePayload {
   try {
@@ -154,8 +156,8 @@ export function readEnvelopeText(text: string): { readonly document: string } | 
     return z.union([document, tokenEnvelopePayload, envelopePayload]).parse(JSON.parse(text));
   } catch {
     throw new RunbookError('INVALID_INPUT', 'This is not an envelope; nothing was sent.', {
-      needed: 'the one line that "runbook share --print" or the holder\'s page made',
-      next: 'Ask the holder for the whole line. Did they send a key share instead? Treat it as exposed: tell the operators now.',
+      needed: 'the one line that "runbook share --print" or the holder\'s page printed',
+      next: 'Ask the holder for the complete line. If they sent a key share instead, treat it as exposed: tell the operators now.',
     });
   }
 }

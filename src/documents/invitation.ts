@@ -6,7 +6,7 @@ import { claimedHeader, DOCUMENT_TYPES, SIGNED_DOCUMENT, verifyDocument } from '
 import { importPublicKey } from './public-keys';
 import type { PinnedKey } from './public-keys';
 
-/** What a target's token may be used for; a root token is asked for as such. */
+/** What a target's token may be used for. A root token is a use of its own. */
 const invitationUse = z.enum([...tokenUse.options, 'root-token.generate']);
 export type InvitationUse = z.infer<typeof invitationUse>;
 
@@ -14,15 +14,15 @@ const invitationTarget = z.strictObject({
   cluster: z.string(),
   clusterId: z.string(),
   addresses: z.array(z.string()).min(1),
-  /** SHA-256 (hexadecimal) of the CA file, empty where system roots are used. */
+  /** SHA-256 (base64url) of the CA file; empty if the system's root certificates are used. */
   caSha256: z.string(),
   uses: z.array(invitationUse).min(1),
-  /** The cluster unseals itself: its key shares are recovery key shares. Absent where they unseal it. */
+  /** The cluster unseals itself: its key shares are recovery key shares. Absent if key shares unseal it. */
   recovery: z.literal(true).optional(),
 });
 export type InvitationTarget = z.infer<typeof invitationTarget>;
 
-/** What every invitation says. Times in seconds since 1970. */
+/** The members of every invitation. Times in seconds since 1970. */
 const common = {
   cid: z.uuid(),
   epoch: z.int().min(1),
@@ -49,9 +49,11 @@ const ceremonyInvitation = z.strictObject({
   kind: z.enum(['operation-token', 'root-token']),
   targets: z.array(invitationTarget).min(1),
   threshold: z.int().min(1),
-  /** Those of the holders who stand by: asked later. Absent where nobody does. */
+  /** The holders who stand by and are asked later. Absent if nobody does. */
   standBy: z.array(z.string()).min(1).optional(),
-  /** One of the people named gives operation tokens that were generated without this run. Absent where key shares are asked for. */
+  /**
+   * The people named give operation tokens that were generated outside this run. Absent if key shares are asked for.
+   */
   collects: z.literal('tokens').optional(),
   /** The operation token is encrypted to a person's key, `pgp`. */
   forPerson: z.literal(true).optional(),
@@ -60,7 +62,7 @@ const ceremonyInvitation = z.strictObject({
 });
 export type Invitation = z.infer<typeof ceremonyInvitation>;
 
-/** A rehearsal has no targets, no kind of token and no threshold: nothing is made, and no token is encrypted to its key. */
+/** A rehearsal has no targets, no kind of token and no threshold: it generates no token, and its key encrypts none. */
 const rehearsalInvitation = z.strictObject({ ...common, deployment: z.string().min(1) });
 export type Rehearsal = z.infer<typeof rehearsalInvitation>;
 
@@ -80,7 +82,7 @@ export interface VerifiedInvitation<K extends InvitationKind = 'ceremony'> {
   readonly environment: string;
 }
 
-/** What a holder's tool knows when it checks what the holder was sent. */
+/** What a holder's tool knows when it checks an invitation. */
 export interface HolderChecks {
   readonly pins: readonly PinnedKey[];
   /** Milliseconds since 1970. */
@@ -89,7 +91,7 @@ export interface HolderChecks {
 }
 
 /**
- * Verifies who signed an invitation, its kind and its form. Expiry and holder are for {@link verifyInvitation}.
+ * Verifies the signer, the kind and the form of an invitation. {@link verifyInvitation} also checks expiry and holder.
  *
  * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
  */
@@ -104,17 +106,17 @@ export async function readInvitation<K extends InvitationKind>(
     return pin && { name: pin.environment, publicKey: importPublicKey(pin.x) };
   });
   const parsed = members.safeParse(payload);
-  // The schema is the one of this kind.
+  // `members` is the schema of this kind.
   if (parsed.success) return { invitation: parsed.data as InvitationOf<K>, digest, environment: signer };
-  throw new RunbookError('DOCUMENT_INVALID', 'The invitation does not have the members that this tool knows.', {
+  throw new RunbookError('DOCUMENT_INVALID', 'The invitation does not have the members that this tool expects.', {
     needed: 'workers and a tool of the same version',
-    next: "Call the operators: they give you the workers' version of this tool.",
+    next: 'Ask the operators for the version of this tool that the workers use.',
   });
 }
 
 /**
- * What a holder's tool checks before it asks for anything: the signer is pinned, the kind, not expired, the holder is
- * invited. What the invitation says must still be shown to the holder.
+ * What a holder's tool checks before it asks for anything: the signer is pinned, the kind is right, the invitation has
+ * not expired, and the holder is invited. The contents must still be shown to the holder.
  *
  * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
  */
@@ -124,57 +126,57 @@ export async function verifyInvitation<K extends InvitationKind = 'ceremony'>(
   kind: K = 'ceremony' as K,
 ): Promise<VerifiedInvitation<K>> {
   const what = kind === 'rehearsal' ? 'rehearsal' : 'invitation';
-  const verified = await readInvitation(kind, jws, pins).catch(tellHolder);
+  const verified = await readInvitation(kind, jws, pins).catch(refuseToHolder);
   const { exp, holders } = verified.invitation;
   if (exp * 1000 <= now) {
-    throw new RunbookError('DOCUMENT_INVALID', `The ${what} is expired.`, {
-      observed: `it ended at ${clock(exp * 1000, now)}, and the clock of this device says ${clock(now, now)}`,
-      needed: 'the current one, if there is one',
+    throw new RunbookError('DOCUMENT_INVALID', `The ${what} has expired.`, {
+      observed: `it ended at ${clock(exp * 1000, now)}; the clock of this device shows ${clock(now, now)}`,
+      needed: 'the current invitation, if there is one',
       next:
         what === 'rehearsal'
-          ? 'If the time above is right, nothing is left to do: tell the operators that you missed it. If not, set the clock of this device.'
-          : 'Get the current invitation from the run. If the time above is wrong, set the clock of this device.',
+          ? 'If the clock of this device is right, tell the operators that you missed the rehearsal; nothing is left to do. If it is wrong, set it and try again.'
+          : 'Get the current invitation from the run. If the clock of this device is wrong, set it and try again.',
     });
   }
   if (!holders.includes(holder)) {
     throw new RunbookError('DOCUMENT_INVALID', `The ${what} does not invite you.`, {
       observed: `the name "${holder}"`,
-      needed: `one of the names that it invites: ${holders.join(', ')}`,
-      next: 'If one of them is you, give your name exactly so. If none is, your share is not asked for.',
+      needed: `one of the invited names: ${holders.join(', ')}`,
+      next: 'If one of these names is yours, give it exactly as written here. If none is, do not give your share: you are not asked for it.',
     });
   }
   return verified;
 }
 
-/** Where the document does not verify, the holder is told what to do. */
-function tellHolder(error: unknown): never {
+/** Adds what the holder must do if the document does not verify. */
+function refuseToHolder(error: unknown): never {
   if (!isRunbookError(error) || error.next !== undefined) throw error;
   throw new RunbookError('DOCUMENT_INVALID', error.message, {
     needed: 'the invitation exactly as the run shows it',
-    next: 'Get it again from the run: a part may be missing, or changed. The same again: somebody changed it. Call the operators, at a number that you know.',
+    next: 'Get it from the run again: a part may be missing or changed. If this happens again, somebody changed it: call the operators, at a number that you already know.',
     cause: error,
   });
 }
 
-/** The key that a document names, unverified: only to tell a person which fingerprint to compare. */
+/** The key ID that a document names. Unverified: use it only to show a person which fingerprint to compare. */
 export function namedSigner(jws: string): string | undefined {
   const { kid } = claimedHeader(jws);
   return kid !== undefined && /^[A-Za-z0-9_-]{43}$/.test(kid) ? kid : undefined;
 }
 
-/** Each run of letters is begun once; what stands before the document in it, such as the rest of `\n`, is passed over. */
+/** Tries each run of letters once. Skips what precedes the document in the run, such as the `n` of an escaped `\n`. */
 const DOCUMENTS = /(?<![\w-])(?=[\w-]+\.[\w-]+\.[\w-])[\w-]*?(eyJ[\w-]*\.[\w-]+\.[\w-]+)/g;
 const LONGEST_TEXT = 64 * 1024;
 
 /**
- * Finds the invitation in what was pasted: alone, in the quotes and brackets in which the Web UI shows the answer of a
- * query, broken into lines, or in a message around it. Nothing of it is verified.
+ * Finds the invitation in pasted text: alone, in the quotes and brackets that the Web UI shows around a query result,
+ * broken into lines, or inside a message. Verifies nothing.
  *
- * @throws RunbookError `DOCUMENT_INVALID` where there is none, or more than one. Nothing of the text is repeated.
+ * @throws RunbookError `DOCUMENT_INVALID` if there is none, or more than one. The error quotes nothing from the text.
  */
 export function findInvitation(text: string): string {
   if (text.length > LONGEST_TEXT)
-    throw noInvitation(`This text is far longer than an invitation: ${text.length} characters.`);
+    throw noInvitation(`This text is much longer than an invitation: ${text.length} characters.`);
   const alone = text.replace(/[\s"'[\]<>]+/g, '');
   if (SIGNED_DOCUMENT.test(alone)) return alone;
   const [jws, ...others] = new Set([...text.matchAll(DOCUMENTS)].flatMap(([, found]) => found ?? []));
@@ -186,6 +188,6 @@ export function findInvitation(text: string): string {
 function noInvitation(message: string): RunbookError {
   return new RunbookError('DOCUMENT_INVALID', message, {
     needed: 'the invitation: one long line that begins with "eyJ" and has two dots',
-    next: 'Copy it again: in the Web UI the answer of the query "invitation" of the run, or what "runbook invitation" printed. Nothing else of a message is needed.',
+    next: 'Copy it again: in the Web UI, the result of the run\'s query "invitation"; in the terminal, the output of "runbook invitation". Paste nothing else.',
   });
 }

@@ -3,7 +3,7 @@ import { Secret } from '../secret';
 import { base64, base64nopad, hex } from '@scure/base';
 import { someText, textHoldsKeyShare, textHoldsToken, withoutUnseen } from '../contracts/plain-shares';
 
-/** Shortest and longest key share in bytes: the service refuses others. */
+/** Shortest and longest key share in bytes; the service refuses others. */
 export const SHARE_BYTES = { shortest: 16, longest: 33 } as const;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -30,10 +30,10 @@ function decodeShare(text: string): Uint8Array | undefined {
 }
 
 /**
- * Reads a key share as a holder has it: hexadecimal or base64, 16 to 33 bytes; spaces and line ends between do not matter, nor
- * what chats put between unseen. Gives lower-case hexadecimal.
+ * Reads a key share as a holder keeps it: hexadecimal or base64, 16 to 33 bytes. Ignores spaces, line ends, and the
+ * invisible characters that chat programs insert. Returns lower-case hexadecimal.
  *
- * @throws RunbookError `INVALID_INPUT` with a fixed text: what was typed is never repeated.
+ * @throws RunbookError `INVALID_INPUT` with a fixed text that never quotes what was typed.
  */
 export function parseShare(text: string): Secret<'key-share'> {
   const typed = withoutUnseen(text).replace(/\s+/g, '');
@@ -45,12 +45,12 @@ export function parseShare(text: string): Secret<'key-share'> {
     {
       observed: `${typed.length} characters`,
       needed: '32 to 66 characters of hexadecimal (usually 66), or 22 to 44 of base64 (usually 44)',
-      next: 'Nothing was kept or sent. Look for a missing, doubled or mistaken character, and give it again.',
+      next: 'Nothing was stored or sent. Check for a missing, doubled or wrong character, then type it again.',
     },
   );
 }
 
-/** Whether `text` holds something that could be a key share in the clear. It errs on the side of yes. */
+/** Whether `text` contains something that could be a plain-text key share. When in doubt, the answer is yes. */
 export function looksLikeShare(text: string): boolean {
   return [text, withoutUnseen(text)].some(showsShare) || textHoldsKeyShare(text);
 }
@@ -67,19 +67,19 @@ function showsShare(text: string): boolean {
   return false;
 }
 
-/** Whether anything in `value` could be a key share in the clear, or a token: texts and names of members. */
+/** Whether any text or member name in `value` could be a plain-text key share or a token. */
 export function holdsPlainShare(value: unknown): boolean {
   return someText(value, (text) => looksLikeShare(text) || textHoldsToken(text));
 }
 
-/** What a generation attempt ends in. Ordinary service tokens are far longer; those of batches have another beginning. */
+/** The form of a generated token. Ordinary service tokens are much longer; batch tokens have another prefix. */
 const GENERATED = /^(?:hvs\.[A-Za-z0-9_-]{20,40}|s\.[A-Za-z0-9]{20,40})$/;
 
 /**
- * Reads a DR operation token as the service's command line decodes it. A root token has the same form: which of the two
- * it is only the service can tell.
+ * Reads a DR operation token as the service's command line decodes it. A root token has the same form: only the service
+ * can tell the two apart.
  *
- * @throws RunbookError `INVALID_INPUT` with a fixed text: what was typed is never repeated.
+ * @throws RunbookError `INVALID_INPUT` with a fixed text that never quotes what was typed.
  */
 export function parseOperationToken(text: string): Secret<'operation-token'> {
   const token = text.trim();
@@ -87,7 +87,7 @@ export function parseOperationToken(text: string): Secret<'operation-token'> {
   throw new RunbookError('INVALID_INPUT', notAToken(token), {
     observed: `${token.length} characters`,
     needed: 'the decoded token of a finished generate-root -dr-token: "hvs." and 24 characters',
-    next: 'Nothing was kept or sent. Give the operation token itself, without anything around it.',
+    next: 'Nothing was stored or sent. Give only the operation token, with nothing around it.',
   });
 }
 
@@ -95,6 +95,6 @@ function notAToken(text: string): string {
   if (/^(?:hvb|b)\./.test(text)) return 'This is a batch token, not an operation token.';
   if (/^hv[sr]\.|^[sr]\./.test(text)) return 'This is a token of another kind, not an operation token.';
   if (looksLikeShare(text))
-    return 'This looks like a KEY SHARE, which goes to the service alone, or like a token that was not decoded.';
+    return 'This looks like a KEY SHARE, which you give only to the service itself, or like a token that was not decoded.';
   return 'This is not an operation token.';
 }

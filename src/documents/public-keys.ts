@@ -4,7 +4,7 @@ import type { JWK } from 'jose';
 import { spelled } from '../contracts/words';
 import { decodeBase64url, encodeBase64url } from './documents';
 
-/** An Ed25519 public key as the inventory and the pins list it: `<kid>:<x>`. */
+/** An Ed25519 public key, listed in the inventory and the pins as `<kid>:<x>`. */
 export interface PublicKeyEntry {
   /** RFC 7638 thumbprint of the key. */
   readonly kid: string;
@@ -30,8 +30,8 @@ export function importPublicKey(x: string): JWK {
 }
 
 /**
- * Reads `<kid>:<x>`. Undefined unless both are strict base64url of 32 bytes and `kid` is the thumbprint of `x`, so that
- * a line copied with a mistake is noticed where it is written and not when a signature is refused.
+ * Reads `<kid>:<x>`. Returns undefined unless both are strict base64url of 32 bytes and `kid` is the thumbprint of `x`.
+ * A miscopied line is therefore noticed at once, and not when a signature is refused.
  */
 export function parsePublicKey(line: string): PublicKeyEntry | undefined {
   const [kid, x, ...rest] = line.split(':');
@@ -45,17 +45,17 @@ export function formatPublicKey(key: PublicKeyEntry): string {
   return `${key.kid}:${key.x}`;
 }
 
-/** The fingerprint as two people compare it by voice: hexadecimal in groups of four. */
+/** The fingerprint in the form that two people compare by voice: hexadecimal in groups of four. */
 export function spokenFingerprint(kid: string): string {
   const bytes = decodeBase64url(kid);
   return bytes === undefined ? 'unreadable' : spelled(hex.encode(bytes));
 }
 
 /**
- * Reads a fingerprint as a person noted it: hexadecimal with or without spaces, the thumbprint itself, or the whole line
- * `<kid>:<x>`.
+ * Reads a fingerprint as a person wrote it down: hexadecimal with or without spaces, the thumbprint itself, or the
+ * complete line `<kid>:<x>`.
  *
- * @returns the thumbprint (`kid`); undefined where the text is none of these, or not complete.
+ * @returns the thumbprint (`kid`); undefined if the text is none of these, or is incomplete.
  */
 export function parseFingerprint(text: string): string | undefined {
   const trimmed = text.trim();

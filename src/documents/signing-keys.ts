@@ -11,7 +11,7 @@ export interface SigningKey extends PublicKeyEntry {
   readonly privateKey: CryptoKey | KeyObject;
 }
 
-/** The members of an Ed25519 private key in JWK form that count; others are dropped. */
+/** The members of an Ed25519 private JWK that are used; others are dropped. */
 const privateJwk = z.object({
   kty: z.literal('OKP'),
   crv: z.literal('Ed25519'),
@@ -20,10 +20,10 @@ const privateJwk = z.object({
 });
 
 /**
- * Reads an Ed25519 private JWK with nothing but what browsers have too. The key can sign and cannot be exported again. A
- * stored `x` that contradicts `d` is refused.
+ * Reads an Ed25519 private JWK, using only what browsers also offer. The key can sign and cannot be exported again.
+ * Refuses a stored `x` that contradicts `d`.
  *
- * @throws RunbookError `DOCUMENT_INVALID`, without anything of the text.
+ * @throws RunbookError `DOCUMENT_INVALID`; the error quotes nothing from the text.
  */
 export async function importSigningKey(jwk: Secret<'private-key'>): Promise<SigningKey> {
   try {
@@ -38,8 +38,8 @@ export async function importSigningKey(jwk: Secret<'private-key'>): Promise<Sign
     // The parser's own error quotes the text: fall through to the fixed one.
   }
   throw new RunbookError('DOCUMENT_INVALID', 'The signing key is not an Ed25519 private key in JWK form.', {
-    needed: 'the key file that "runbook join" made, or for workers "runbook keys workers"',
-    next: 'Take the right file. Where it is lost, make a new key and give its public line to the operators.',
+    needed: 'the key file that "runbook join" created; for workers, the one of "runbook keys workers"',
+    next: 'Use the right file. If it is lost, create a new key and give its public line to the operators.',
   });
 }
 
@@ -47,7 +47,7 @@ export async function importSigningKey(jwk: Secret<'private-key'>): Promise<Sign
  * Opens a person's key file.
  *
  * @param file text of the file: armored age, protected by a passphrase.
- * @throws RunbookError `DOCUMENT_INVALID` where it is no such file; {@link wrongPassphrase} where it does not open.
+ * @throws RunbookError `DOCUMENT_INVALID` if it is not such a file; {@link wrongPassphrase} if it does not open.
  */
 export async function readHolderKey(file: string, passphrase: Secret<'passphrase'>): Promise<SigningKey> {
   let jwk: string;
@@ -67,27 +67,27 @@ function keyFileContent(file: string): Uint8Array {
     return armor.decode(file.trim());
   } catch {
     throw new RunbookError('DOCUMENT_INVALID', 'This is not a key file, or it is damaged.', {
-      needed: 'the file that "runbook join" made; it begins with -----BEGIN AGE ENCRYPTED FILE-----',
-      next: `Take the right file, or its copy. ${WITHOUT_KEY}`,
+      needed: 'the file that "runbook join" created; it begins with -----BEGIN AGE ENCRYPTED FILE-----',
+      next: `Use the right file, or its copy. ${WITHOUT_KEY}`,
     });
   }
 }
 
 const WITHOUT_KEY =
-  'Without the key you cannot give your share where the inventory lists one of yours. Call the operators now, at a number that you know: somebody who stands by must give instead. Then make a new key ("runbook join") for the next time.';
+  'If the operators have listed a key for you, you cannot give your share without it. Call them now, at a number that you already know: a stand-by holder must give a share instead. Then create a new key ("runbook join") for the next time.';
 
-/** What {@link wrongPassphrase} is about. */
+/** The subject of {@link wrongPassphrase}. */
 const PASSPHRASE = 'passphrase of a key file';
 
-/** The same for a wrong passphrase and for a file that was damaged inside: nobody can tell one from the other. */
+/** One error for a wrong passphrase and for a damaged file: the two cannot be told apart. */
 function wrongPassphrase(): RunbookError {
   const message = 'The key file does not open: the passphrase is wrong or the file is damaged.';
   return new RunbookError('DOCUMENT_INVALID', message, {
     about: PASSPHRASE,
-    needed: 'the passphrase that "runbook join" showed when it made this very file',
-    next: `Look it up in your password store. ${WITHOUT_KEY}`,
+    needed: 'the passphrase that "runbook join" showed when it created this file',
+    next: `Look up the passphrase in your password manager. ${WITHOUT_KEY}`,
   });
 }
 
-/** Whether another passphrase may open the file. */
+/** Whether another passphrase might open the file. */
 export const mayBeMistyped = ({ about }: RunbookError): boolean => about === PASSPHRASE;

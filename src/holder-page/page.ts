@@ -1,4 +1,4 @@
-/** The holder's page: four steps, one at a time. What is decided about documents is decided in `src/documents`. */
+/** The holder's page: four steps, shown one at a time. All decisions about documents are made in `src/documents`. */
 import './without-eval';
 import { isRunbookError, RunbookError } from '../errors';
 import {
@@ -26,15 +26,17 @@ interface Session {
 
 const TITLE = 'Answer an invitation';
 const written = (name: string) => document.querySelector(`meta[name="${name}"]`)?.getAttribute('content') ?? '';
-/** What was written into this copy of the page when it was made; all of it public. Nothing of its address counts. */
+/**
+ * What was written into this copy of the page when it was created. All of it is public. The page ignores its own URL.
+ */
 const madeFor = {
-  /** The workers' keys that count. */
+  /** The workers' keys that this page trusts. */
   keys: written('workers-keys')
     .split(' ')
     .flatMap((line) => parsePublicKey(line) ?? []),
   version: written('version'),
 };
-/** What the key Enter does in a field. */
+/** The button that Enter presses in each field. */
 const ENTER: Readonly<Record<string, string>> = {
   holder: 'check',
   cluster: 'agree',
@@ -56,14 +58,14 @@ function show(step: number): void {
   window.scrollTo(0, 0);
 }
 
-/** Runs what a button does; tells what went wrong below it. */
+/** Runs `work` when a button is pressed, and shows its error below the button. */
 function whenPressed(id: string, step: number, work: () => Promise<void>): void {
   const pressed = button(id);
   const messages = part(`error-${step}`);
   pressed.addEventListener('click', () => {
     messages.replaceChildren();
     pressed.disabled = true;
-    // The button is drawn as waiting before the work holds the browser up.
+    // Let the browser draw the disabled button before the work blocks it.
     requestAnimationFrame(() =>
       setTimeout(() => {
         work()
@@ -82,9 +84,9 @@ function current(): Session {
     throw new RunbookError('INVALID_INPUT', 'The page was cleared.', { next: 'Press "Start again".' });
   }
   if (Date.now() < session.request.invitation.exp * 1000) return session;
-  throw new RunbookError('DOCUMENT_INVALID', 'The invitation is expired.', {
-    needed: 'the current one',
-    next: 'Get it from the run, then press "Start again".',
+  throw new RunbookError('DOCUMENT_INVALID', 'The invitation has expired.', {
+    needed: 'the current invitation',
+    next: 'Get the current invitation from the run, then press "Start again".',
   });
 }
 
@@ -99,9 +101,9 @@ async function check(): Promise<void> {
 }
 
 /**
- * Verifies the invitation with the keys for which this page was made.
+ * Verifies the invitation with the keys that this page trusts.
  *
- * @throws RunbookError `INVALID_INPUT` where something is missing, `DOCUMENT_INVALID` where the holder must stop.
+ * @throws RunbookError `INVALID_INPUT` if something is missing, `DOCUMENT_INVALID` if the holder must stop.
  */
 async function verifyPasted(text: string, holder: string): Promise<CeremonyRequest> {
   const jws = findInvitation(text);
@@ -109,17 +111,17 @@ async function verifyPasted(text: string, holder: string): Promise<CeremonyReque
   if (!madeFor.keys.some(({ kid }) => kid === signer))
     throw new RunbookError(
       'DOCUMENT_INVALID',
-      'STOP. The invitation is signed with another key than the one that you trust. Do not type your share.',
+      'STOP. Do not type your key share. This invitation is not signed with the key that you trust.',
       {
         observed: signer === undefined ? 'no readable signer' : `signed with ${spokenFingerprint(signer)}`,
         needed: `signed with ${madeFor.keys.map(({ kid }) => spokenFingerprint(kid)).join(', or ')}`,
-        next: 'Call the operators, at a number that you know, not the sender of the invitation. Only if they tell you that the workers have a new key: compare its fingerprint by voice, note it, and use a page made for it.',
+        next: 'Call the operators at a number that you already know. Do not call the sender of the invitation. Only if the operators tell you that the workers have a new key: compare its fingerprint by voice, write it down, and use a page made for that key.',
       },
     );
   if (holder === '')
     throw new RunbookError('INVALID_INPUT', 'Your name is missing.', {
-      needed: 'your name as the operators list it',
-      next: 'Type it, then check the invitation again.',
+      needed: 'your name, exactly as the operators list it',
+      next: 'Type your name, then press "Check the invitation" again.',
     });
   const pins = madeFor.keys.map((key) => ({ environment: '', ...key }));
   return verifyRequest(jws, { pins, now: Date.now(), holder });
@@ -133,7 +135,7 @@ function showRequest(request: CeremonyRequest): void {
     return row;
   });
   part('facts').replaceChildren(...rows);
-  part('cluster-label').textContent = `To go on, type ${confirmationOf(request).what}`;
+  part('cluster-label').textContent = `To continue, type ${confirmationOf(request).what}`;
   for (const each of document.querySelectorAll('.summary'))
     each.replaceChildren(...requestInShort(request).map((line) => element('p', line)));
   const { wid, ns, rid } = request.invitation;
@@ -145,15 +147,15 @@ function showRequest(request: CeremonyRequest): void {
   const mine = asksForRecoveryShare(request) ? 'recovery key share' : 'key share';
   const title = token ? 'Do not type your key share here' : `Give your ${mine}`;
   part('share-label').textContent = `Your ${mine}`;
-  entitle(rehearsal ? 'REHEARSAL: no key share is asked for' : title, rehearsal || token);
+  setTitle(rehearsal ? 'REHEARSAL: do not type your key share' : title, rehearsal || token);
   part('confirm').hidden = token;
   if (token) part('facts').prepend(box('warn', linesOf(noShareWanted())));
   for (const each of document.querySelectorAll<HTMLElement>('.ceremony')) each.hidden = rehearsal;
   for (const each of document.querySelectorAll<HTMLElement>('.rehearsal')) each.hidden = !rehearsal;
 }
 
-/** What the holder must know at first sight, whatever else they read. */
-function entitle(title: string, warning: boolean): void {
+/** Sets the title: what the holder must know at first sight, whatever else they read. */
+function setTitle(title: string, warning: boolean): void {
   document.title = title;
   part('title').textContent = title;
   part('title').className = warning ? 'box warn' : '';
@@ -162,8 +164,8 @@ function entitle(title: string, warning: boolean): void {
 async function agree(): Promise<void> {
   const { request } = current();
   if (!confirmationOf(request).wanted.includes(input('cluster').value.trim())) {
-    throw new RunbookError('INVALID_INPUT', 'This is not that name. Nothing else was asked for.', {
-      next: 'Read above which one it is. If you expected another one, stop and call the operators.',
+    throw new RunbookError('INVALID_INPUT', 'The name does not match the invitation.', {
+      next: 'Read the name above and type exactly that. If you expected another name, stop and call the operators.',
     });
   }
   show(3);
@@ -191,11 +193,11 @@ async function signingKey(): Promise<SigningKey | undefined> {
     return readHolderKey(await file.text(), new Secret('passphrase', passphrase));
   if (file === undefined && passphrase === '') return undefined;
   throw new RunbookError('INVALID_INPUT', `The ${file ? 'passphrase' : 'file'} of the signing key is missing.`, {
-    next: 'Give both; or neither, where the inventory lists no public key of yours.',
+    next: 'Give both the file and the passphrase. If the operators list no public key for you, give neither.',
   });
 }
 
-/** Every secret field is replaced by an empty one: no value and no undo history is left. */
+/** Replaces every secret field with an empty one, so that neither its value nor its undo history is left. */
 function clearSecrets(): void {
   for (const id of ['share', 'passphrase', 'key-file']) emptied(input(id));
   reveal(false);
@@ -207,22 +209,22 @@ function clearAll(): void {
     emptied(field);
   reveal(false);
   for (const id of ['who', 'facts', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
-  entitle(TITLE, false);
+  setTitle(TITLE, false);
   for (const each of document.querySelectorAll('.summary')) each.replaceChildren();
 }
 
 async function copy(): Promise<void> {
   const envelope = area('envelope');
-  const said = (tone: 'good' | 'bad', text: string) => part('copied').replaceChildren(box(tone, [text]));
+  const showResult = (tone: 'good' | 'bad', text: string) => part('copied').replaceChildren(box(tone, [text]));
   try {
     await navigator.clipboard.writeText(envelope.value);
   } catch {
     envelope.select();
-    said('bad', 'This browser does not let the page copy. The whole text is selected: copy it by hand.');
+    showResult('bad', 'This browser does not let the page copy. The complete text is selected: copy it manually.');
     return;
   }
   emptied(area('invitation'));
-  said('good', 'Copied. What you typed is cleared from this page.');
+  showResult('good', 'Copied. Your secrets are cleared from this page.');
 }
 
 function reveal(shown: boolean): void {
@@ -231,20 +233,20 @@ function reveal(shown: boolean): void {
   button('reveal').setAttribute('aria-pressed', String(shown));
 }
 
-/** Why the page must not be used here; undefined where it may be. */
+/** Why the page must not be used here; undefined if it may be used. */
 async function whyUnusable(): Promise<readonly string[] | undefined> {
   if (window.top !== window)
-    return ['This page is shown inside of another page. Do not use it here.', 'Open the saved file.'];
-  // Whoever runs the server, or stands between, could change the page and read the share.
+    return ['This page is shown inside another page. Do not use it here.', 'Open the saved file directly.'];
+  // The server's operator, or anybody in between, could change the page and read the share.
   if (/^https?:$/.test(location.protocol))
     return [
       `This page came from a server, ${location.host}, which can change it at any time. Do not use it here.`,
-      'Save the file and open it; compare its SHA-256 before.',
+      'Save the file, compare its SHA-256 with the published value, then open the saved file.',
     ];
   if (madeFor.keys.length === 0)
     return [
-      'This page was made for no key: it can verify no invitation.',
-      'Ask the operators for yours. They make it: runbook holder-page --output FILE --key KID:KEY',
+      'This page trusts no key, so it cannot verify an invitation.',
+      'Ask the operators for your copy. They create it with: runbook holder-page --output FILE --key KID:KEY',
     ];
   try {
     await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify']);
@@ -252,7 +254,7 @@ async function whyUnusable(): Promise<readonly string[] | undefined> {
   } catch {
     return [
       'This browser is too old: it cannot verify signatures (Ed25519).',
-      'Needed: Chrome or Edge 137, Firefox 130, Safari 17, or newer. Or use the terminal: runbook share.',
+      'Use Chrome or Edge 137, Firefox 130, Safari 17, or newer. Or use the terminal: runbook share.',
     ];
   }
 }
@@ -280,14 +282,14 @@ async function begin(): Promise<void> {
     const pressed = key === 'Enter' && target instanceof HTMLElement ? ENTER[target.id] : undefined;
     if (pressed !== undefined) button(pressed).click();
   });
-  // Nothing waits in the browser's memory of pages for the next person who goes back.
+  // The browser's back button must not bring anything back for the next person.
   window.addEventListener('pagehide', clearAll);
   part('step-1').hidden = false;
 }
 
 /* The elements of the page. */
 
-/** The element of the page with this ID, of the class that the caller needs. */
+/** The element with this ID, checked to be of the class that the caller needs. */
 function byId<T extends HTMLElement>(id: string, kind: new () => T): T {
   const found = document.getElementById(id);
   if (found instanceof kind) return found;
@@ -302,7 +304,7 @@ function element(name: string, text = '', classes = ''): HTMLElement {
   return made;
 }
 
-/** A box with paragraphs; the first one is what must be read. */
+/** A box with paragraphs; the first one is emphasized. */
 function box(tone: 'good' | 'warn' | 'bad', lines: readonly string[]): HTMLElement {
   const made = element('div', '', `box ${tone}`);
   lines.forEach((line, index) => {
@@ -313,20 +315,20 @@ function box(tone: 'good' | 'warn' | 'bad', lines: readonly string[]): HTMLEleme
   return made;
 }
 
-/** What an error says to a person: never a text that the page did not write itself. */
+/** An error as lines for a person. Never shows a text that the page did not write itself. */
 function linesOf(error: unknown): readonly string[] {
   if (!isRunbookError(error)) return ['Something went wrong on this page. Start again, or use the terminal.'];
   const { message, observed, needed, next } = error;
   return [
     message,
-    ...(observed === undefined ? [] : [`Here: ${observed}.`]),
+    ...(observed === undefined ? [] : [`Found: ${observed}.`]),
     ...(needed === undefined ? [] : [`Needed: ${needed}.`]),
     ...(next === undefined ? [] : [next]),
   ];
 }
 
 /**
- * Empties a field so that neither its value nor its undo history is left: a new field takes its place.
+ * Replaces a field with a new, empty one, so that neither its value nor its undo history is left.
  *
  * @returns the new field.
  */

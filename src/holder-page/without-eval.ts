@@ -1,4 +1,4 @@
 import { z } from 'zod';
 
-// The page's policy forbids code made from text; the schema library would try it. Must come before every schema.
+// The page's content security policy forbids eval, which the schema library would try. Import this before any schema.
 z.config({ jitless: true });

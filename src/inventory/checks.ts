@@ -10,7 +10,7 @@ type People = ParsedInventory['people'];
 
 const at = (path: Path, message: string): Mistake => ({ path, message });
 
-/** What the schema cannot see: what the members of an inventory say of each other. Gives all mistakes. */
+/** Checks across members, which the schema cannot do. Yields all mistakes. */
 export function* crossChecks(inventory: ParsedInventory): Mistakes {
   const { people, deployments } = inventory;
   yield* uniqueKeys(people);
@@ -34,7 +34,7 @@ export function* crossChecks(inventory: ParsedInventory): Mistakes {
   }
 }
 
-/** A name that something else must have, with the one that was perhaps meant. */
+/** Checks that something has this name; otherwise suggests the nearest one. */
 function* oneOf(
   name: string,
   known: ReadonlySet<string> | ReadonlyMap<string, unknown>,
@@ -51,7 +51,7 @@ function groupsOf(people: People): ReadonlySet<string> {
   return new Set([...people.values()].flatMap(({ groups }) => groups));
 }
 
-/** Remembers who had a value first, and says so of everybody after. */
+/** Remembers the first owner of each value, and reports every later one. */
 function once(message: (owner: string) => string) {
   const owners = new Map<string, string>();
   return function* (value: string | undefined, owner: string, path: Path): Mistakes {
@@ -62,7 +62,7 @@ function once(message: (owner: string) => string) {
   };
 }
 
-/** One key, one person: otherwise a signature would not say who signed. */
+/** One key belongs to one person: otherwise a signature would not show who signed. */
 function* uniqueKeys(people: People): Mistakes {
   const keys = once((owner) => `the same public key is listed for ${owner}`);
   for (const [name, person] of people)
@@ -71,9 +71,9 @@ function* uniqueKeys(people: People): Mistakes {
 }
 
 function* uniqueClusters({ deployments }: ParsedInventory): Mistakes {
-  const names = once((owner) => `deployment ${owner} has a cluster of this name already`);
-  const addresses = once((owner) => `cluster ${owner} has this address already`);
-  const clusterIds = once((owner) => `cluster ${owner} has this cluster ID already`);
+  const names = once((owner) => `deployment ${owner} already has a cluster of this name`);
+  const addresses = once((owner) => `cluster ${owner} already has this address`);
+  const clusterIds = once((owner) => `cluster ${owner} already has this cluster ID`);
   for (const [deployment, { clusters }] of deployments) {
     for (const [name, cluster] of clusters) {
       const path = ['deployments', deployment, 'clusters', name];
@@ -92,7 +92,7 @@ function* drSets({ clusters, drSets }: ParsedDeployment, path: Path): Mistakes {
       const here = [...path, 'drSets', set, index];
       yield* oneOf(member, clusters, here, noCluster(member));
       const other = sets.get(member);
-      if (other !== undefined) yield at(here, `cluster ${member} is in DR set ${other} already`);
+      if (other !== undefined) yield at(here, `cluster ${member} is already in DR set ${other}`);
       sets.set(member, set);
     }
   }
@@ -100,11 +100,13 @@ function* drSets({ clusters, drSets }: ParsedDeployment, path: Path): Mistakes {
     if (!sets.has(cluster))
       yield at(
         [...path, 'clusters', cluster],
-        `cluster ${cluster} is in no DR set; one without DR replication is a set of its own`,
+        `cluster ${cluster} is in no DR set; a cluster without DR replication needs its own set`,
       );
 }
 
-/** Whom the ceremony asks. Whether they suffice for the threshold is known only to the service: readiness says it. */
+/**
+ * The people whom the ceremony asks. Only the service knows whether they reach the threshold; readiness checks that.
+ */
 function* ceremony(people: People, { ceremony, clusters, batchTokens }: ParsedDeployment, path: Path): Mistakes {
   const { holders, standBy, tokenSource, tokenProviders = [] } = ceremony;
   const person = (name: string, here: Path) =>
@@ -116,11 +118,11 @@ function* ceremony(people: People, { ceremony, clusters, batchTokens }: ParsedDe
       yield* person(name, here);
       yield* twice(name, name, here);
       if (list === 'standBy' && holders.includes(name))
-        yield at(here, `${name} is a holder already: stand-by holders are asked later`);
+        yield at(here, `${name} is already a holder: stand-by holders are asked later`);
     }
   }
   if (standBy.length > 0 && ceremony.inviteStandByAfterMs >= ceremony.collectForMs)
-    yield at([...path, 'inviteStandByAfter'], 'stand-by holders would never be asked: collectFor ends before');
+    yield at([...path, 'inviteStandByAfter'], 'stand-by holders would never be asked: collectFor ends first');
   const batch = Object.keys(batchTokens).length > 0 || [...clusters.values()].some(({ batchToken }) => batchToken);
   if (tokenSource === 'batch' && !batch)
     yield at([...path, 'tokenSource'], 'token source "batch" needs a batchToken on a cluster');
@@ -129,21 +131,21 @@ function* ceremony(people: People, { ceremony, clusters, batchTokens }: ParsedDe
 
 function* gatePolicy(people: People, { gates, laboratory }: ParsedDeployment, name: GateName, path: Path): Mistakes {
   const gate = gates[name];
-  // A gate that takes the policy of `plan` has its mistakes there.
+  // The mistakes of a gate that uses the policy of `plan` are reported there.
   if (name !== 'plan' && gate === gates.plan) return;
   const eligible = [...people.values()].filter((person) => person.groups.some((group) => gate.groups.includes(group)));
   const enough = eligible.length >= gate.approvals;
   if (enough && !laboratory) yield* claims(gate, eligible, path);
-  // Whether `force` can be met may change later, and readiness says so.
+  // Whether `force` can be satisfied may change later; readiness checks it.
   if (name === 'force') return;
   for (const [index, group] of gate.groups.entries())
     if (!eligible.some((person) => person.groups.includes(group)))
       yield at([...path, 'groups', index], `nobody is in group ${group}${meant(group, groupsOf(people))}`);
-  // Whether the requester is one of them is known only when somebody asks.
+  // Whether the requester is one of them is known only when a run is requested.
   if (!enough) yield at([...path, 'approvals'], `${gate.approvals} needed, but only ${eligible.length} may approve`);
 }
 
-/** Outside a laboratory a claim counts at no gate: one that could be met by claims alone is a gate that never opens. */
+/** Outside a laboratory claims count at no gate: a gate that could be satisfied by claims only would never open. */
 function* claims({ approvals, groups }: ParsedGate, eligible: readonly Person[], path: Path): Mistakes {
   const attested = eligible.filter(({ attestation }) => attestation !== 'claimed');
   const everyGroup = groups.every((group) => attested.some((person) => person.groups.includes(group)));
@@ -151,11 +153,11 @@ function* claims({ approvals, groups }: ParsedGate, eligible: readonly Person[],
   if ((attested.length >= approvals && everyGroup) || claimed.length === 0) return;
   yield at(
     [...path, 'approvals'],
-    `it could be met by claims alone, which count only in a laboratory: ${claimed.join(', ')} ${claimed.length === 1 ? 'has' : 'have'} no key. Take attestation: claimed away; each runs "runbook join", and you "runbook inventory add-person"`,
+    `only claims could satisfy this gate, and claims count only in a laboratory: ${claimed.join(', ')} ${claimed.length === 1 ? 'has' : 'have'} no key. Remove attestation: claimed; each of them runs "runbook join", and you run "runbook inventory add-person"`,
   );
 }
 
-/** What `batchTokens` says of the rest of the inventory. */
+/** Checks `batchTokens` against the rest of the inventory. */
 function* batchTokens({ batchTokens, drSets, ceremony, clusters }: ParsedDeployment, path: Path): Mistakes {
   for (const [set, { ttlMs }] of Object.entries(batchTokens)) {
     const here = [...path, 'batchTokens', set];
@@ -163,13 +165,13 @@ function* batchTokens({ batchTokens, drSets, ceremony, clusters }: ParsedDeploym
     if (ttlMs < 2 * ceremony.batchMarginMs)
       yield at(
         [...here, 'ttl'],
-        'a token is renewed at half its life, which must still be longer than ceremony.batchMargin',
+        'a token is renewed at half its lifetime, which must not be shorter than ceremony.batchMargin',
       );
     for (const member of drSets.get(set) ?? [])
       if (clusters.get(member)?.batchToken !== undefined)
         yield at(
           [...path, 'clusters', member, 'batchToken'],
-          'the token of this DR set is kept in the record: leave batchToken out',
+          'the token of this DR set is kept in the record: remove batchToken',
         );
   }
 }

@@ -14,23 +14,23 @@ import type { BatchTokenSource, ParsedDeployment, ParsedInventory, Person } from
 import { UNKNOWN_FIELD, meant, mistakesOf } from './schema-values';
 import type { Mistake } from './schema-values';
 
-/** One cluster: its nodes' API addresses and the sources of its credentials. */
+/** One cluster: the API addresses of its nodes and the sources of its credentials. */
 export type ClusterEntry = Readonly<Omit<Parsed<ParsedDeployment['clusters']>, 'batchToken'>> & {
   readonly batchToken?: BatchTokenSource | undefined;
   readonly deployment: string;
-  /** The DR set that it is a member of. Membership, not a role. */
+  /** The DR set to which it belongs. This is membership, not a role. */
   readonly drSet: string;
 };
 type Parsed<M> = M extends ReadonlyMap<string, infer T> ? T : never;
 
-/** A named group of clusters that replicate among themselves. It states membership, never roles. */
+/** A named group of clusters that replicate among themselves. States membership, never roles. */
 export type Deployment = Readonly<Omit<ParsedDeployment, 'clusters'>> & {
   readonly clusters: ReadonlyMap<string, ClusterEntry>;
-  /** Holders on the roster, stand-by or not, whose key nobody has listed yet. */
+  /** Holders and stand-by holders on the roster whose key is not listed yet. */
   readonly notJoined: readonly string[];
 };
 
-/** What the worker knows of the site. */
+/** Everything that the worker knows about the site. */
 export interface Inventory extends Pick<ParsedInventory, 'temporal' | 'workers'> {
   readonly people: ReadonlyMap<string, Person>;
   readonly deployments: ReadonlyMap<string, Deployment>;
@@ -40,13 +40,13 @@ export interface Inventory extends Pick<ParsedInventory, 'temporal' | 'workers'>
  * Loads and checks the inventory file.
  *
  * @param path of the file (`RUNBOOKS_INVENTORY`).
- * @throws RunbookError `INVENTORY_INVALID` with every mistake at once: line, column, path, what is wrong.
+ * @throws RunbookError `INVENTORY_INVALID` with all mistakes at once: line, column, path, and what is wrong.
  */
 export async function loadInventory(path: string): Promise<Inventory> {
   return parseInventory(await readInventoryText(path), path);
 }
 
-/** @throws RunbookError `INVENTORY_INVALID` where it cannot be read. */
+/** @throws RunbookError `INVENTORY_INVALID` if it cannot be read. */
 async function readInventoryText(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
@@ -58,7 +58,7 @@ async function readInventoryText(path: string): Promise<string> {
   }
 }
 
-/** As {@link loadInventory}, for text in hand. `name` stands in the messages. */
+/** As {@link loadInventory}, but from text. `name` is used in the messages. */
 export function parseInventory(text: string, name: string): Inventory {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, version: '1.2' });
@@ -81,7 +81,7 @@ export function parseInventory(text: string, name: string): Inventory {
   try {
     plain = document.toJS({ maxAliasCount: 100 });
   } catch {
-    throw refusal([{ offset: 0, text: 'an alias is unknown, or there are too many of them' }]);
+    throw refusal([{ offset: 0, text: 'an alias is unknown, or there are too many aliases' }]);
   }
   const parsed = inventorySchema.safeParse(plain);
   if (!parsed.success) {
@@ -93,12 +93,12 @@ export function parseInventory(text: string, name: string): Inventory {
   return assemble(parsed.data);
 }
 
-/** A field that is known, for one that is not. */
+/** Suggests a known field for an unknown one. */
 function nearestField(mistake: Mistake): Mistake {
   const { path, message } = mistake;
   if (message !== UNKNOWN_FIELD) return mistake;
   const schema = JSON.stringify(z.toJSONSchema(inventorySchema, { io: 'input', unrepresentable: 'any' }));
-  // Every member that is described is one: `"caFile":{"type": ...}`.
+  // Every member that has a description is a field: `"caFile":{"type": ...}`.
   const fields = new Set(
     [...schema.matchAll(/"(\w+)":\{"(?:\$ref|type|anyOf|default|minLength|const|enum)"/g)].map(([, name = '']) => name),
   );
@@ -106,8 +106,8 @@ function nearestField(mistake: Mistake): Mistake {
 }
 
 /**
- * What the rest of the file says of itself, where it can be read without the members that are wrong: nobody should have to
- * mend it twice. Without a person, or an element of a list, others would only seem wrong.
+ * Cross-checks the rest of the file, if it can be read without the wrong members, so that nobody has to correct it
+ * twice. Skipped if a person or a list element is wrong: without it, other entries would only seem wrong.
  */
 function mistakesBeside(plain: unknown, mistakes: readonly Mistake[]): readonly Mistake[] {
   const rest: unknown = structuredClone(plain);
@@ -129,7 +129,7 @@ function describe({ path, message }: Mistake): string {
   return `${written.replace(/^\./, '') || '(the whole file)'}: ${message}`;
 }
 
-/** Where `path` is written: the key of the last member that exists. */
+/** The offset of `path` in the text: the key of the last member that exists. */
 function offsetOf(document: Document, path: readonly PropertyKey[]): number {
   let node: unknown = document.contents;
   let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0;
@@ -172,11 +172,11 @@ function clustersOf({ name: deployment, clusters, drSets, batchTokens }: ParsedD
 }
 
 /**
- * The inventory that counts: the file as it was last found without a mistake. Its text is compared, whatever the path leads
- * to: Kubernetes replaces a link behind the file, and no time stamp of it need change.
+ * The inventory in force: the last version of the file without a mistake. Compares the text, not time stamps:
+ * Kubernetes replaces a link behind the path, and the file's time stamp need not change.
  */
 export class InventoryInForce {
-  /** Why the file as it is now is not taken; undefined where it is in force. */
+  /** Why the current file is refused; undefined if it is in force. */
   refusal: RunbookError | undefined;
   #seen: string;
   #judged: string;
@@ -189,21 +189,21 @@ export class InventoryInForce {
     this.#seen = this.#judged = text;
   }
 
-  /** @throws RunbookError what is wrong with the file */
+  /** @throws RunbookError `INVENTORY_INVALID` */
   static async open(path: string): Promise<InventoryInForce> {
     const text = await readInventoryText(path);
     return new InventoryInForce(path, parseInventory(text, path), text);
   }
 
-  /** One that never changes, for an embedding program. */
+  /** An inventory that never changes, for an embedding program. */
   static fixed(inventory: Inventory): InventoryInForce {
     return new InventoryInForce(undefined, inventory, '');
   }
 
   /**
-   * Looks at the file. What is new counts once it was found the same twice: an editor may be in the middle of writing it.
+   * Reads the file. A new text counts once it was found unchanged twice: an editor may still be writing it.
    *
-   * @returns what became of the file since the last look, where something did
+   * @returns what happened to a changed file; undefined if there is nothing new
    */
   async look(): Promise<'taken' | 'refused' | undefined> {
     const { path } = this;
@@ -233,9 +233,10 @@ function inventoryError(error: unknown): RunbookError {
 }
 
 /**
- * What an approval rests on beside the plan: people, gates, clusters, hooks, how clients are kept still and what counts as
- * still, what a snapshot is taken before, and whom the ceremony asks. A plan names it, as base64url(SHA-256), and what it approves is not begun by
- * another inventory. Of the people those who have to do with this deployment.
+ * Digest of what an approval relies on besides the plan: people, gates, clusters, hooks, how clients are quiesced and
+ * what counts as quiet, what a snapshot is taken before, and whom the ceremony asks. The plan contains the digest,
+ * base64url of SHA-256, and nothing that it approves begins under another inventory. Covers only people who concern
+ * this deployment.
  */
 export function inventoryDigest(inventory: Inventory, deployment: string): string {
   const found = findDeployment(inventory, deployment);
@@ -254,7 +255,7 @@ export function inventoryDigest(inventory: Inventory, deployment: string): strin
   return createHash('sha256').update(JSON.stringify(content, inOrder), 'utf8').digest('base64url');
 }
 
-/** The order in which a file names its members says nothing. */
+/** Sorts members: their order in the file has no meaning. */
 function inOrder(_name: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   const entries: [string, unknown][] =
@@ -262,32 +263,29 @@ function inOrder(_name: string, value: unknown): unknown {
   return Object.fromEntries(entries.toSorted(([one], [other]) => (one < other ? -1 : 1)));
 }
 
-/** A person and the key that the inventory is to list for them. */
+/** A person, and the key to list for them in the inventory. */
 export interface PersonKey {
   readonly name: string;
   readonly key: PublicKeyEntry;
-  /** Of a person who is not in the file yet. */
+  /** For a person who is not in the file yet. */
   readonly groups?: readonly string[] | undefined;
-  /** Takes the place of the keys that are listed. */
+  /** Replaces the keys that are listed. */
   readonly replace?: boolean | undefined;
 }
 
 /**
- * Lists a person's public key in the text of an inventory; its comments and its order stay. A person who was only claimed
- * signs from then on.
+ * Adds a person's public key to the text of an inventory; comments and order stay. If the person's attestation was
+ * `claimed`, they must sign from then on.
  *
- * @returns the new text; the same where the key is listed already.
- * @throws RunbookError `INVALID_INPUT` where the person is unknown and no groups are given, has another key, or somebody
- *   else has this one.
+ * @returns the new text; the same text if the key is already listed.
+ * @throws RunbookError `INVALID_INPUT` if the person is unknown and no groups are given, if the person has another key,
+ *   or if somebody else has this one.
  */
 export function listKey(text: string, { name, key, groups, replace = false }: PersonKey): string {
   const document = parseDocument(text, { version: '1.2' });
   const people = document.get('people');
   if (document.errors.length > 0 || !isMap(people))
-    throw refused(
-      'The inventory cannot be read as a file with people.',
-      '"runbook inventory check" names its mistakes.',
-    );
+    throw refused('The inventory is not a readable file with people.', '"runbook inventory check" lists its mistakes.');
   const listed = (of: string): string[] => {
     const keys: unknown = document.getIn(['people', of, 'publicKeys']);
     const found: unknown = keys === undefined ? [] : document.createNode(keys).toJS(document);
@@ -297,17 +295,17 @@ export function listKey(text: string, { name, key, groups, replace = false }: Pe
   const isKey = (line: string): boolean => parsePublicKey(line.trim())?.kid === key.kid;
   const owner = everybody.find((each) => each !== name && listed(each).some(isKey));
   if (owner !== undefined)
-    throw refused(`${owner} has this key already: one key, one person.`, 'Ask both who made it, by voice.');
+    throw refused(`${owner} already has this key: one key, one person.`, 'Ask both by voice who created it.');
   if (listed(name).some(isKey)) return text;
   if (!everybody.includes(name) && groups === undefined)
     throw refused(
       `${name} is not among the people of this inventory.`,
-      'Is the name right? Give somebody new their groups: --groups approvers,operators; or --groups none for a key holder.',
+      'Check the name. For a new person, add their groups: --groups approvers,operators; or --groups none for a key holder.',
     );
   if (listed(name).length > 0 && !replace)
     throw refused(
       `${name} has another key: ${listed(name).map(fingerprintOf).join(', ')}.`,
-      'Ask them by voice why they have a new one. Then give --replace: what the earlier key signs counts no more.',
+      'Ask them by voice why they have a new key. Then add --replace: signatures of the earlier key no longer count.',
     );
   const entry = document.getIn(['people', name]);
   if (!isMap(entry)) {

@@ -32,7 +32,7 @@ export function findCluster(deployment: Deployment, name: string): ClusterEntry 
 }
 
 /**
- * The DR set of a cluster: its name and all members, the cluster itself among them.
+ * The DR set of a cluster: its name and all its members, including the cluster itself.
  *
  * @throws RunbookError `UNKNOWN_CLUSTER`.
  */
@@ -45,24 +45,27 @@ export function drSetOf(
 }
 
 /**
- * The one rule about claims: in a laboratory a name that anybody may use counts; elsewhere it counts for nothing, at no gate
- * and in no decision.
+ * The one rule about claims: in a laboratory a claimed name counts. Elsewhere it counts at no gate and in no decision,
+ * because anybody can claim it.
  */
 export function countsIn({ laboratory }: Pick<Deployment, 'laboratory'>, how: Attestation): boolean {
   return laboratory || how !== 'claimed';
 }
 
-/** Whether there is anything by which to know what this person signs: nothing that they send counts before. */
+/** Whether this person's documents can be attributed to them. Before that, nothing that they send counts. */
 export function hasJoined({ attestation, publicKeys }: Pick<Person, 'attestation' | 'publicKeys'>): boolean {
   return attestation !== 'signed' || publicKeys.length > 0;
 }
 
-/** Whose approvals count at a gate, before anybody is excluded as the requester. */
+/** The people whose approvals count at a gate, before the requester is excluded. */
 export function approversOf(inventory: Inventory, deployment: Deployment, gate: GateName): readonly Person[] {
   return membersWhoCount(inventory, deployment, deployment.gates[gate].groups);
 }
 
-/** Who may decide about a parked step: everybody who may approve at some gate of this deployment, and its operators. */
+/**
+ * The people who may decide about a parked step: everybody who may approve at any gate of this deployment, and its
+ * operators.
+ */
 export function decidersOf(inventory: Inventory, deployment: Deployment): readonly Person[] {
   const ofGates = Object.values(deployment.gates).flatMap(({ groups }) => groups);
   return membersWhoCount(inventory, deployment, [...ofGates, ...deployment.operators]);
@@ -77,21 +80,21 @@ function membersWhoCount({ people }: Inventory, deployment: Deployment, groups: 
   );
 }
 
-/** The roster of a deployment's ceremonies: a holder whose key nobody knows yet is not invited. Pure. */
+/** The roster of a deployment's ceremonies. Holders whose key is not listed yet are not invited. Pure. */
 export function rosterOf({ ceremony, notJoined }: Deployment) {
   const joined = (names: readonly string[]) => names.filter((name) => !notJoined.includes(name));
   return { holders: joined(ceremony.holders), standBy: joined(ceremony.standBy) };
 }
 
-/** The source in words, for messages: it names the variable or the file, never the value. */
+/** The source as text for messages: the name of the variable or file, never the value. */
 export function describeSource(source: CredentialSource): string {
   return 'env' in source ? `environment variable ${source.env}` : `file ${source.file}`;
 }
 
 /**
- * Reads a secret from its source; a file is read again at every call. Trailing line ends are cut off.
+ * Reads a secret from its source; a file is read again at every call. Removes trailing line ends.
  *
- * @throws RunbookError `CREDENTIAL_UNAVAILABLE`, naming the source and never the value.
+ * @throws RunbookError `CREDENTIAL_UNAVAILABLE`, which names the source and never the value.
  */
 export async function readSecret<K extends SecretKind>(source: CredentialSource, kind: K): Promise<Secret<K>> {
   const value = (await readSource(source)).replace(/(?<![\r\n])[\r\n]+$/, '');
@@ -99,11 +102,13 @@ export async function readSecret<K extends SecretKind>(source: CredentialSource,
   return new Secret(kind, value);
 }
 
-/** Reads a token of the service from its source. As {@link readSecret}; a token with spaces or line breaks is refused. */
+/**
+ * Reads a token of the service from its source. As {@link readSecret}; a token with spaces or line breaks is refused.
+ */
 export async function readCredential(source: CredentialSource): Promise<Secret<'service-token'>> {
   const token = await readSecret(source, 'service-token');
   // Such a value could not be a header, and the HTTP library's error would quote it.
-  if (!/^[\x21-\x7e]+$/.test(token.reveal())) throw unavailable(source, 'it does not hold one token');
+  if (!/^[\x21-\x7e]+$/.test(token.reveal())) throw unavailable(source, 'it does not contain exactly one token');
   return token;
 }
 
@@ -132,9 +137,9 @@ async function readSource(source: CredentialSource): Promise<string> {
 function unavailable(source: CredentialSource, why: string): RunbookError {
   return new RunbookError(
     'CREDENTIAL_UNAVAILABLE',
-    `The credential of ${describeSource(source)} is not available: ${why}.`,
+    `The credential from ${describeSource(source)} is not available: ${why}.`,
     {
-      next: 'Correct the source; it is read again at the next try.',
+      next: 'Correct the source. It is read again at the next attempt.',
     },
   );
 }

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { addressMistake } from '../secret';
 
-/* The kinds of value that an inventory is made of, and how a mistake in one is named. */
+/* The kinds of value in an inventory, and how a mistake in one is described. */
 
-/** A mistake with the path of the member that it is about. */
+/** A mistake, with the path of the member that it concerns. */
 export interface Mistake {
   readonly path: readonly PropertyKey[];
   readonly message: string;
@@ -11,7 +11,7 @@ export interface Mistake {
 
 export const UNKNOWN_FIELD = 'unknown field';
 
-/** The name that a mistyped one was perhaps meant to be, as the end of a sentence; empty where none is near. */
+/** Suggests the name that was perhaps meant, as the end of a sentence; empty if no name is close. */
 export function meant(word: string, names: Iterable<string>): string {
   const [nearest] = [...names]
     .map((each) => ({ each, distance: editDistance(word, each) }))
@@ -33,20 +33,20 @@ function editDistance(one: string, other: string): number {
   return row.at(-1) ?? 0;
 }
 
-/** What a schema found, with one mistake for each unknown field, at its own place. */
+/** The mistakes of a schema issue; each unknown field gives a mistake at its own place. */
 export function mistakesOf(issue: z.core.$ZodIssue): Mistake[] {
   if (issue.code === 'unrecognized_keys')
     return issue.keys.map((key) => ({ path: [...issue.path, key], message: UNKNOWN_FIELD }));
   if (issue.code === 'invalid_key')
-    return [{ path: issue.path, message: issue.issues[0]?.message ?? 'not a name that is taken here' }];
+    return [{ path: issue.path, message: issue.issues[0]?.message ?? 'not a name that is accepted here' }];
   const missing = issue.code === 'invalid_type' && issue.message.endsWith('received undefined');
   return [{ path: issue.path, message: missing ? 'missing' : issue.message }];
 }
 
 /** A name of a deployment, cluster, DR set, group or person. */
-export const name = z.string().regex(/^[a-z0-9-]+$/, 'a name consists of lower-case letters, digits and hyphens');
+export const name = z.string().regex(/^[a-z0-9-]+$/, 'a name consists of lowercase letters, digits and hyphens');
 
-/** Entries by their names; each entry knows its own. */
+/** Entries by name; each entry has its own name as a member. */
 export const byName = <T extends z.ZodType<object>>(entry: T) =>
   z
     .record(name, entry)
@@ -55,7 +55,7 @@ export const byName = <T extends z.ZodType<object>>(entry: T) =>
 /** A file by its absolute path. */
 export const absolutePath = z.string().startsWith('/', 'a file is given by its absolute path');
 
-/** A time as it is written in the inventory; {@link inMs} puts its unit into the member's name. */
+/** A duration in the inventory; {@link inMs} adds its unit to the member's name. */
 interface Duration {
   readonly ms: number;
 }
@@ -73,7 +73,7 @@ export const duration = z
     return z.NEVER;
   });
 
-/** A duration that is at most so long. */
+/** A duration with a maximum. */
 export const atMost = (longest: number, message: string, usual: string) =>
   duration.prefault(usual).refine(({ ms }) => ms <= longest, message);
 
@@ -83,7 +83,7 @@ type InMs<T> = T extends unknown
     }
   : never;
 
-/** Durations by the names that the program gives them, which say their unit: `catchUp` becomes `catchUpMs`. */
+/** Renames durations so that the name contains the unit: `catchUp` becomes `catchUpMs`. */
 export function inMs<T extends object>(given: T): InMs<T> {
   const renamed = Object.entries(given).map(([name, value]: [string, unknown]) =>
     isDuration(value) ? [`${name}Ms`, value.ms] : [name, value],
@@ -91,7 +91,7 @@ export function inMs<T extends object>(given: T): InMs<T> {
   return Object.fromEntries(renamed) as InMs<T>;
 }
 
-/** Members whose durations have the names of {@link inMs}. */
+/** An object whose durations are renamed by {@link inMs}. */
 export const section = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).transform(inMs);
 
 function isDuration(value: unknown): value is Duration {
@@ -109,7 +109,7 @@ export const origin = webAddress.transform((text, context) => {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined) return z.NEVER;
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '')
-    context.addIssue({ code: 'custom', message: 'an address holds no path' });
+    context.addIssue({ code: 'custom', message: 'an address must not contain a path' });
   return url.origin;
 });
 
@@ -117,7 +117,7 @@ export const origin = webAddress.transform((text, context) => {
 const env = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/);
 export const credentialSource = z.union(
   [z.strictObject({ env }), z.strictObject({ file: z.string().startsWith('/') })],
-  'a source is { env: VARIABLE } or { file: /absolute/path }; the secret itself never stands in the inventory',
+  'a source is { env: VARIABLE } or { file: /absolute/path }; the inventory never contains the secret itself',
 );
 
 const mount = (usual: string) =>
@@ -128,7 +128,7 @@ const mount = (usual: string) =>
 const role = z.string().min(1);
 const SERVICE_ACCOUNT = { file: '/var/run/secrets/kubernetes.io/serviceaccount/token' };
 
-/** How the workers log in, by the auth method's name; the token that they get is kept in memory alone. */
+/** How the workers log in, by the name of the auth method. The resulting token is kept in memory only. */
 const LOGINS = {
   approle: z.strictObject({ roleId: role, secretId: credentialSource, mount: mount('approle') }),
   kubernetes: z.strictObject({ role, jwt: credentialSource.default(SERVICE_ACCOUNT), mount: mount('kubernetes') }),
@@ -141,14 +141,14 @@ const LOGINS = {
   }),
 };
 type Logins = { readonly [M in keyof typeof LOGINS]: Readonly<z.infer<(typeof LOGINS)[M]>> };
-/** A login of the service in the place of a token. */
+/** A login to the service, used instead of a token. */
 export type Login = { readonly [M in keyof Logins]: { readonly method: M } & Logins[M] }[keyof Logins];
 
-/** A source, or one login: each mistake of a login is told at its own place. */
+/** A source, or one login. Each mistake in a login is reported at its own place. */
 export const credential = z
   .strictObject(
     { env, file: absolutePath, ...LOGINS },
-    'a credential is { env: VARIABLE }, { file: /absolute/path } or a login { approle | kubernetes | jwt | cert: ... }; the secret itself never stands in the inventory',
+    'a credential is { env: VARIABLE }, { file: /absolute/path } or a login { approle | kubernetes | jwt | cert: ... }; the inventory never contains the secret itself',
   )
   .partial()
   .transform(({ env, file, ...logins }, context): z.infer<typeof credentialSource> | Login => {
@@ -156,6 +156,6 @@ export const credential = z
     const all = [...(env === undefined ? [] : [{ env }]), ...(file === undefined ? [] : [{ file }]), ...given];
     const [one] = all;
     if (one !== undefined && all.length === 1) return one;
-    context.addIssue({ code: 'custom', message: 'give one of env, file, approle, kubernetes, jwt, cert' });
+    context.addIssue({ code: 'custom', message: 'give exactly one of env, file, approle, kubernetes, jwt, cert' });
     return z.NEVER;
   });

@@ -25,7 +25,7 @@ const publicKey = z.string().transform((line, context) => {
   if (key !== undefined) return key;
   context.addIssue({
     code: 'custom',
-    message: 'a public key is "<kid>:<x>" as "runbook join" prints it behind the name',
+    message: 'a public key is "<kid>:<x>", as "runbook join" prints it after the name',
   });
   return z.NEVER;
 });
@@ -36,7 +36,10 @@ const person = z
   .strictObject({
     groups: z.array(name).default([]),
     attestation: z.enum(['signed', 'principal', 'claimed']).default('signed'),
-    /** Ed25519 keys of this person; several while a key is replaced. Who signs and has none has not joined. */
+    /**
+     * Ed25519 keys of this person; several while a key is being replaced. A person who must sign and has none has not
+     * joined.
+     */
     publicKeys: z.array(publicKey).default([]),
     /** The server's principal on this person's signals: the `sub` of a JWT, or of another type. */
     principal: z
@@ -48,7 +51,7 @@ const person = z
   })
   .refine(({ attestation, principal }) => attestation !== 'principal' || principal !== undefined, {
     path: ['principal'],
-    message: 'attestation "principal" needs the principal',
+    message: 'attestation "principal" needs a principal',
   });
 
 const cluster = z
@@ -69,7 +72,7 @@ const cluster = z
   })
   .refine(({ caFileOnPeers, caPathOnPeers }) => caFileOnPeers === undefined || caPathOnPeers === undefined, {
     path: ['caPathOnPeers'],
-    message: 'either a file or a directory: caFileOnPeers is given already',
+    message: 'give either caFileOnPeers or caPathOnPeers, not both',
   });
 
 /** Holders by name. */
@@ -77,14 +80,14 @@ const holders = z.array(name);
 
 const ceremony = section({
   holders: holders.min(1, 'a ceremony needs holders'),
-  /** Invited with the others, and asked where shares are missing after a while. */
+  /** Invited with the others, and asked if shares are still missing after a while. */
   standBy: holders.default([]),
   inviteStandByAfter: duration.prefault('10m'),
   collectFor: duration.prefault('30m'),
   useFor: duration.prefault('30m'),
   tokenSource: tokenSourceChoice.default('auto'),
-  /** Who may give a run an operation token that people generated themselves; the holders where nobody is listed. */
-  tokenProviders: z.array(name).min(1, 'list who may provide tokens, or leave it out').optional(),
+  /** Who may give a run an operation token that people generated themselves. Defaults to the holders. */
+  tokenProviders: z.array(name).min(1, 'list the people who may provide tokens, or omit the list').optional(),
   batchMargin: duration.prefault('30m'),
 });
 
@@ -98,13 +101,13 @@ const gate = section({
 const FORCE_APPROVALS = 2;
 const forceGate = gate.refine(({ approvals }) => approvals >= FORCE_APPROVALS, {
   path: ['approvals'],
-  message: 'force needs two different people at least',
+  message: 'force needs at least two different people',
 });
 const optionalGates = Object.fromEntries(GATE_NAMES.map((each) => [each, gate.optional()])) as Readonly<
   Record<GateName, z.ZodOptional<typeof gate>>
 >;
 
-/** `plan` and `go` are given; every other gate takes the policy of `plan` where none is, and `force` two approvers. */
+/** `plan` and `go` are required. Other gates default to the policy of `plan`; `force` to at least two approvers. */
 const gates = z
   .strictObject({ ...optionalGates, plan: gate, go: gate, force: forceGate.optional() })
   .transform((given) => {
@@ -114,11 +117,14 @@ const gates = z
     return Object.fromEntries(policies) as Readonly<Record<GateName, typeof plan>>;
   });
 
-/** What a performance secondary must not see, or all that it may see. */
+/** The paths that a performance secondary must not see, or the only paths that it may see. */
 const wantedFilter = z.union([z.literal('none'), pathsFilter]);
 
-/** A change is one attempt of an activity: Temporal ends it after nine minutes, and a call taken last is seen within half more. */
-const changeBudget = atMost(5 * 60_000, 'a change is given 5 minutes at most; retry goes on', '60s');
+/**
+ * A change is one activity attempt, which Temporal ends after nine minutes. A late call needs half the budget more to
+ * be seen.
+ */
+const changeBudget = atMost(5 * 60_000, 'a change gets at most 5 minutes; retry continues it', '60s');
 
 const limits = section({
   lagWalEntries: z.int().min(0).default(1000),
@@ -128,30 +134,34 @@ const limits = section({
   promote: changeBudget,
   serviceReady: duration.prefault('60s'),
   streaming: duration.prefault('10m'),
-  /** Life of an activation token that a run issues and uses itself. */
-  activationToken: atMost(24 * 3_600_000, 'an activation token is used at once: it lives 24h at most', '10m'),
-  merkleEvidence: atMost(2_000, 'the comparison takes at most 2 s of an outage: 2s', '2s'),
-  /** How long the primary must have been silent before a failover. */
+  /** Lifetime of an activation token that a run issues and uses itself. */
+  activationToken: atMost(24 * 3_600_000, 'an activation token is used at once: its lifetime is at most 24h', '10m'),
+  merkleEvidence: atMost(2_000, 'the comparison may take at most 2s of an outage', '2s'),
+  /** How long the primary must not have answered before a failover. */
   primaryGone: duration.prefault('30s'),
-  /** After a change of the primary, before a planned one. */
+  /** Minimum time after a change of the primary before a planned one. */
   coolDown: duration.prefault('30m'),
-  /** For how long the WAL index of a primary is watched where a hook or people vouch for its clients. */
+  /** How long the WAL index of a primary is watched if a hook or people attest that its clients are quiesced. */
   walStill: duration.prefault('2s'),
-  /** By how much it may rise meanwhile: canaries, ends of leases. Each may as well be the end of a client's slow write. */
+  /**
+   * How much it may rise meanwhile: canaries, ends of leases. Each entry may also be the end of a client's slow write.
+   */
   walStillEntries: z.int().min(0).max(100).default(2),
   unseal: duration.prefault('4h'),
   reindex: duration.prefault('12h'),
 });
 
-/** When people who are waited for are reminded, and when others are told. */
+/** When people for whom a run waits are reminded, and when others are notified. */
 const people = section({ remindAfter: duration.prefault('10m'), escalateAfter: duration.prefault('20m') });
 
-/** What the organisation wants of a change of the primary: reports compare with it, and nothing waits for it. */
+/** The organization's objectives for a change of the primary. Reports compare with them; nothing waits for them. */
 const objectives = z
   .strictObject({
     outage: duration.optional(),
     /** WAL entries; `none` asks for proof. */
-    loss: z.union([z.literal('none').transform(() => 0), z.int().min(0)], 'WAL entries, or the word none').optional(),
+    loss: z
+      .union([z.literal('none').transform(() => 0), z.int().min(0)], 'a number of WAL entries, or the word none')
+      .optional(),
     unprotected: duration.optional(),
   })
   .transform(({ outage, loss, unprotected }) => ({
@@ -160,59 +170,65 @@ const objectives = z
     unprotectedMs: unprotected?.ms,
   }));
 
-/** Where a copy of a cluster's storage goes before what cannot be undone. */
+/** Where a copy of a cluster's storage goes before a step that cannot be undone. */
 const snapshotBefore = section({
   to: z.union([z.literal('hook'), absolutePath], 'the absolute path of a directory on the worker, or the word hook'),
   before: z
     .array(z.enum(SNAPSHOT_EVENTS))
-    .min(1, 'name what it is taken before')
+    .min(1, 'list the events before which it is taken')
     .default([...SNAPSHOT_EVENTS]),
-  timeout: atMost(5 * 3_600_000, 'a snapshot is given 5 hours at most', '30m'),
+  timeout: atMost(5 * 3_600_000, 'a snapshot gets at most 5 hours', '30m'),
 });
 
-/** What `readiness` compares with, and what people attest that no program can read. */
+/** The limits that `readiness` compares with. */
 const readiness = section({
-  /** A credential with less of its life is a warning, once a quarter at most is left of it: nothing renews it. */
+  /**
+   * A credential with less lifetime left is a warning, once at most a quarter of its lifetime is left: nothing renews
+   * it.
+   */
   tokenLife: duration.prefault('24h'),
-  /** So long after the last check people are told that none came: twice the interval of its Schedule, or more. */
+  /** How long after the last check people are notified that none came: at least twice the interval of its Schedule. */
   overdueAfter: duration.prefault('26h'),
   clockSkew: duration.prefault('5s'),
-  /** Age of the newest sample of `walSampler`. */
+  /** Maximum age of the newest sample of `walSampler`. */
   sampleAge: duration.prefault('15m'),
-  /** Age of a holder's last success in `ceremonyRehearsal`. */
+  /** Maximum age of a holder's last success in `ceremonyRehearsal`. */
   rehearsalAge: duration.prefault('90d'),
 });
 
 /** A token role or policy of the service. */
-const objectName = z.string().regex(/^[A-Za-z0-9][\w.-]*$/, 'a name of a role or policy of the service');
+const objectName = z.string().regex(/^[A-Za-z0-9][\w.-]*$/, 'the name of a role or policy of the service');
 const pathOfKey = z
   .string()
-  .regex(/^[^/\s]+(\/[^/\s]+)*$/, 'a path without a slash at its ends')
-  .refine((path) => !path.split('/').some((part) => part === '.' || part === '..'), 'a path without dots alone');
+  .regex(/^[^/\s]+(\/[^/\s]+)*$/, 'a path without a leading or trailing slash')
+  .refine(
+    (path) => !path.split('/').some((part) => part === '.' || part === '..'),
+    'a path without . or .. as a segment',
+  );
 
-/** How `batchTokenRotation` makes the batch token of one DR set. */
+/** How `batchTokenRotation` creates the batch token of one DR set. */
 const batchTokenRotation = section({
   role: objectName.default('runbooks-batch'),
   policy: objectName.default('runbooks-batch'),
   ttl: atMost(768 * 3_600_000, 'the service caps a batch token at 768h: 32d', '8h'),
 });
 
-/** How clients are kept still while a primary is changed on purpose: by the hooks where nothing is said. */
+/** How clients are quiesced during a planned change of the primary. Defaults to the hooks. */
 const quiesce = z.union(
   [
     quiesceMeans.transform((by): { by?: z.infer<typeof quiesceMeans> | undefined; exempt: string[] } => ({
       by,
       exempt: [],
     })),
-    /** `exempt`: path prefixes that a quota leaves alone, beside what runs call. */
+    /** `exempt`: path prefixes that a quota does not limit, besides the paths that runs call. */
     z.strictObject({ by: quiesceMeans.optional(), exempt: z.array(pathOfKey).max(100).default([]) }),
   ],
   'one of hook, quota, attested; or { by, exempt: [PATH] }',
 );
 
-/* What lies outside the service: how clients are stopped and released, how service is seen, who is told of runs. */
+/* Outside the service: how clients are stopped and released, how service is probed, who is notified of runs. */
 
-/** Longer than this Temporal ends the attempt: what takes longer is begun by the hook, and watched elsewhere. */
+/** Temporal ends a longer attempt. A hook that takes longer must start the work, which is then watched elsewhere. */
 const LONGEST_MS = 150_000;
 /** A snapshot may take long. */
 const LONGEST_SNAPSHOT_MS = 5 * 3_600_000;
@@ -223,14 +239,16 @@ const RESERVED_HEADERS =
 
 const headerName = z
   .string()
-  .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, 'not the name of a header')
+  .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, 'not a header name')
   .refine((header) => !RESERVED_HEADERS.test(header), 'the call sets this header itself');
 
-/** A command on the worker, or an HTTP call: told apart by their members, so that a mistake is named where it stands. */
+/**
+ * A command on the worker, or an HTTP call. Distinguished by `url`, so that each mistake is reported at its own place.
+ */
 const hook = (longestMs = LONGEST_MS) => {
   const common = {
-    timeout: atMost(longestMs, `a hook of this kind takes at most ${longestMs / 1000} s`, '30s'),
-    /** Whether doing it again does no harm: only then is it tried again without anyone being asked. */
+    timeout: atMost(longestMs, `a hook of this kind gets at most ${longestMs / 1000} s`, '30s'),
+    /** Whether it is safe to repeat: only then is it retried without asking anybody. */
     idempotent: z.boolean().default(false),
   };
   const command = z
@@ -270,7 +288,7 @@ const probe = z
   })
   .transform((given) => ({ kind: 'probe' as const, ...inMs(given) }));
 
-/** How clients and old primaries are stopped, redirected and released, and how service is seen. */
+/** How clients and old primaries are stopped, redirected and released, and how service is probed. */
 export const hooks = z
   .strictObject({
     quiesce: hook().optional(),
@@ -283,21 +301,21 @@ export const hooks = z
   })
   .default({});
 
-/** What every target has. Temporal gives a notification little time: a target that is slow counts as down. */
+/** The members of every target. Temporal gives a notification little time: a slow target counts as down. */
 const target = <K extends string>(kind: K, events: readonly (typeof NOTIFICATION_EVENTS)[number][]) => ({
   name,
   kind: z.literal(kind),
-  timeout: atMost(10_000, 'a target is given 10 s at most', '5s'),
+  timeout: atMost(10_000, 'a target gets at most 10 s', '5s'),
   caFile: absolutePath.optional(),
   events: z
     .array(z.enum(NOTIFICATION_EVENTS))
-    .min(1, 'a target without events would never be told anything')
+    .min(1, 'a target without events would never be notified')
     .default([...events]),
 });
 
 const webhook = z.strictObject({
   ...target('webhook', NOTIFICATION_EVENTS),
-  /** The whole address: anybody who knows it may post. */
+  /** The complete address: anybody who knows it may post. */
   url: credentialSource,
   /** Sent as `Authorization: Bearer ...`. */
   token: credentialSource.optional(),
@@ -308,25 +326,25 @@ const slack = z.strictObject({ ...target('slack', NOTIFICATION_EVENTS), url: cre
 const pagerduty = z.strictObject({
   ...target('pagerduty', ['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding']),
   routingKey: credentialSource,
-  /** Where events are enqueued; another address for a relay. */
+  /** Where events are enqueued; override it for a relay. */
   url: webAddress.default('https://events.pagerduty.com/v2/enqueue'),
 });
 
-/** Who is told what happens in runs. */
+/** Who is notified of what happens in runs. */
 export const notifications = z
   .array(z.discriminatedUnion('kind', [webhook, slack, pagerduty]).transform(inMs))
   .default([]);
 
 const deployment = z.strictObject({
   laboratory: z.boolean().default(false),
-  clusters: byName(cluster).refine(({ size }) => size > 0, 'a deployment has clusters'),
+  clusters: byName(cluster).refine(({ size }) => size > 0, 'a deployment needs a cluster'),
   /** Members of each DR set, as listed. */
   drSets: z
     .record(name, z.array(name).min(1, 'a DR set has at least one cluster'))
     .transform((sets): ReadonlyMap<string, readonly string[]> => new Map(Object.entries(sets))),
   ceremony,
   gates,
-  /** Groups whose members decide about parked steps, beside those of the gates. */
+  /** Groups whose members decide about parked steps, besides those of the gates. */
   operators: z.array(name).default(['operators']),
   /** By DR set: how its batch token is renewed. */
   batchTokens: z.record(name, batchTokenRotation).default({}),
@@ -345,13 +363,13 @@ const deployment = z.strictObject({
   readiness: readiness.prefault({}),
 });
 
-/** The inventory file (docs/inventory.md). Members only; what members say of each other is checked in `checks.ts`. */
+/** The inventory file (docs/inventory.md). Checks single members; `checks.ts` checks them against each other. */
 export const inventorySchema = z.strictObject({
   version: z.literal(1, 'this program reads inventories of version 1'),
   temporal: z.strictObject({ uiAddress: z.url({ protocol: /^https?$/ }).optional() }).prefault({}),
   workers: z.strictObject({ signingKey: credentialSource }),
   people: byName(person),
-  deployments: byName(deployment).refine(({ size }) => size > 0, 'an inventory has deployments'),
+  deployments: byName(deployment).refine(({ size }) => size > 0, 'an inventory needs a deployment'),
 });
 
 export type ParsedInventory = z.infer<typeof inventorySchema>;
@@ -361,11 +379,11 @@ export type ParsedGate = z.infer<typeof gate>;
 export type { Login } from './schema-values';
 /** Where a secret is read from: an environment variable, or a file that is read again at every use. */
 export type CredentialSource = z.infer<typeof credentialSource>;
-/** A holder, approver or operator. How documents must be attested the inventory says; what arrives cannot lower it. */
+/** A holder, approver or operator. The inventory sets the required attestation; a document cannot lower it. */
 export type Person = Readonly<z.infer<typeof person>> & { readonly name: string };
 /** How the batch token of a DR set is renewed. Times in milliseconds. */
 export type BatchTokenRotationEntry = Readonly<z.infer<typeof batchTokenRotation>>;
-/** Where a batch token is read from: what a rotation made is in the record. */
+/** Where a batch token is read from; `record` if a rotation creates it. */
 export type BatchTokenSource = CredentialSource | 'record';
 /** Who must approve at a gate. */
 export type GatePolicy = Readonly<ParsedGate>;
@@ -373,11 +391,11 @@ export type WantedFilter = Readonly<z.infer<typeof wantedFilter>>;
 /** Lag limit in WAL entries, time limits in milliseconds. */
 export type Limits = z.infer<typeof limits>;
 type Hooks = z.infer<typeof hooks>;
-/** What a hook is for; the probe only looks. */
+/** The hooks that change something; the probe only reads. */
 export type HookName = Exclude<keyof Hooks, 'probe'>;
 /** A hook: a program to run on the worker, or an HTTP call. */
 export type HookEntry = NonNullable<Hooks[HookName]>;
 export type CommandHook = Extract<HookEntry, { kind: 'command' }>;
 export type CallHook = Extract<HookEntry, { kind: 'call' }>;
-/** Somebody who is told of what happens in runs. */
+/** A target that is notified of what happens in runs. */
 export type NotificationTarget = Readonly<z.infer<typeof notifications>[number]>;

@@ -15,18 +15,18 @@ import type { People } from './people';
 import { redact } from '../secret';
 import type { RunContext } from './sealing';
 
-/** What an approval or decision must fit, read by the activity itself. */
+/** What an approval or decision must match. The activity reads it itself. */
 export interface DocumentContext {
   readonly run: RunContext;
   readonly people: People;
-  /** The server's principal on the signal's event, where authentication is on. */
+  /** The server's principal on the signal's event, if authentication is on. */
   readonly principal?: Principal | undefined;
 }
 
-/** What a person of the inventory said, of this run. Texts are redacted; `iat` is shown and decides nothing. */
+/** A verified statement of a person in the inventory about this run. Texts are redacted; `iat` is only shown. */
 type Verified<P> = Omit<P, keyof RunContext> & {
   readonly how: Attestation;
-  /** Tells documents apart: each counts once. */
+  /** Identifies the document: each counts once. */
   readonly digest: string;
 };
 export type VerifiedApproval = Omit<Verified<ApprovalPayload>, 'gate' | 'planDigest'>;
@@ -38,11 +38,11 @@ function refuse(why: string, next?: string): never {
 }
 
 /**
- * Verifies an approval: form, the attestation that the inventory demands of the named person, the run, the gate and the
- * plan's digest.
+ * Verifies an approval: form, the attestation that the inventory requires of the named person, the run, the gate and
+ * the plan's digest.
  *
- * @param document a JWS, or the plain members where the inventory lets the person claim.
- * @throws RunbookError `DOCUMENT_INVALID`; the text repeats nothing of the document.
+ * @param document a JWS, or the plain members if the inventory accepts claims of this person.
+ * @throws RunbookError `DOCUMENT_INVALID`; the message quotes nothing of the document.
  */
 export async function verifyApproval(
   document: unknown,
@@ -52,39 +52,39 @@ export async function verifyApproval(
   const { run, gate } = context;
   if (approval.gate !== gate)
     refuse(
-      `it is for another gate, and gate ${gate} is open`,
-      `\`${nextCommandOf.status(run.wid)}\` shows what the run waits for. What passed a gate is not taken back there: \`${nextCommandOf.control('abort', run.wid)}\` stops the run`,
+      `it is for another gate; gate ${gate} is open`,
+      `\`${nextCommandOf.status(run.wid)}\` shows what the run waits for. A gate that has passed cannot be taken back: \`${nextCommandOf.control('abort', run.wid)}\` stops the run`,
     );
   if (approval.planDigest !== context.planDigest)
     refuse(
-      'it is for another plan than that of this run, which may have changed',
-      `read the plan of now: \`${nextCommandOf.approve(run.wid, gate)}\``,
+      'it is for another plan; the plan of this run may have changed',
+      `read the current plan: \`${nextCommandOf.approve(run.wid, gate)}\``,
     );
   return approval;
 }
 
 /**
- * Verifies a decision: form, the attestation that the inventory demands of the named person, and the run. Step and number
- * of the parking are the caller's to compare, so that one decision never serves two parkings.
+ * Verifies a decision: form, the attestation that the inventory requires of the named person, and the run. The caller
+ * must compare the step and how often it has parked, so that one decision never serves twice.
  *
- * @throws RunbookError `DOCUMENT_INVALID`; the text repeats nothing of the document.
+ * @throws RunbookError `DOCUMENT_INVALID`; the message quotes nothing of the document.
  */
 export function verifyDecision(document: unknown, context: DocumentContext): Promise<VerifiedDecision> {
   return readAttested(document, DOCUMENT_TYPES.decision, decisionPayload, context);
 }
 
 /**
- * Verifies an order to a whole run: form, the attestation that the inventory demands of the named person, the run and
- * what is ordered.
+ * Verifies an order to a complete run: form, the attestation that the inventory requires of the named person, the run
+ * and the action.
  *
- * @throws RunbookError `DOCUMENT_INVALID`; the text repeats nothing of the document.
+ * @throws RunbookError `DOCUMENT_INVALID`; the message quotes nothing of the document.
  */
 export async function verifyControl(
   document: unknown,
   context: DocumentContext & { readonly action: ControlAction },
 ): Promise<VerifiedControl> {
   const order = await readAttested(document, DOCUMENT_TYPES.control, controlPayload, context);
-  if (order.action !== context.action) refuse('it orders something else than its signal');
+  if (order.action !== context.action) refuse('its action is not that of its signal');
   return order;
 }
 
@@ -100,31 +100,31 @@ async function readAttested<T extends Attestable>(
 ): Promise<Verified<T>> {
   const document = unwrapDocument(input);
   const jws = typeof document === 'string' ? document : undefined;
-  // The name in a document tells whose keys to try; nothing else is used before the signature verifies.
+  // The name in a document selects the keys to try; nothing else is used before the signature verifies.
   const claimed = parsePayload(schema, jws === undefined ? document : claimedPayload(jws));
-  const person = context.people.get(claimed.name) ?? refuse('the inventory does not know the person that it names');
+  const person = context.people.get(claimed.name) ?? refuse('it names a person whom the inventory does not list');
 
   const signed = jws === undefined ? undefined : await verifyDocument(jws, typ, (kid) => keyOfPerson(person, kid));
   const payload = signed === undefined ? claimed : parsePayload(schema, signed.payload);
   if (signed === undefined && person.attestation === 'signed')
-    refuse('the inventory demands a signature of this person: add --key-file YOUR-KEY-FILE to the command');
+    refuse('the inventory requires a signature of this person: add --key-file YOUR-KEY-FILE to the command');
   if (person.attestation === 'principal') {
-    if (context.principal === undefined) refuse('the server recorded nobody as its sender: is authentication on?');
-    if (!isSender(person, context.principal)) refuse('the server saw somebody else send it');
+    if (context.principal === undefined) refuse('the server recorded no sender: is authentication on?');
+    if (!isSender(person, context.principal)) refuse('the server recorded somebody else as its sender');
   }
-  const { ns, wid, rid, ...said } = payload;
+  const { ns, wid, rid, ...statement } = payload;
   if (ns !== context.run.ns || wid !== context.run.wid) refuse('it is for another workflow');
   if (rid !== context.run.rid) refuse('it is for another run of this workflow');
   return {
-    ...redactedTexts(said),
+    ...redactedTexts(statement),
     how: person.attestation,
     digest: signed?.digest ?? digestOf(typ, payload),
   };
 }
 
-/** The words of a person, which may hold anything; the names in a document are compared, and stay as they are. */
-function redactedTexts<T extends object>(said: T): T {
-  const entries = Object.entries(said).map(([member, value]: [string, unknown]) => [
+/** Redacts what a person wrote, which may contain anything. Names are compared, and stay unchanged. */
+function redactedTexts<T extends object>(statement: T): T {
+  const entries = Object.entries(statement).map(([member, value]: [string, unknown]) => [
     member,
     typeof value === 'string' && ['comment', 'reason'].includes(member) ? redact(value) : value,
   ]);
@@ -138,21 +138,21 @@ function digestOf(typ: DocumentType, payload: object): string {
 
 function parsePayload<T>(schema: z.ZodType<T>, value: unknown): T {
   const parsed = schema.safeParse(value);
-  return parsed.success ? parsed.data : refuse('it does not have the members that it must have');
+  return parsed.success ? parsed.data : refuse('it does not have the required members');
 }
 
-/** Who must approve (the inventory's `GatePolicy` is one). */
+/** Who must approve (the inventory's `GatePolicy` satisfies it). */
 interface GateRule {
-  /** How many different people. */
+  /** How many different people must approve. */
   readonly approvals: number;
-  /** Each of these groups must be among them; only their members count. */
+  /** Each of these groups must be represented; only their members count. */
   readonly groups: readonly string[];
   readonly excludeRequester: boolean;
-  /** Their names, for who is missing. */
+  /** Names of the members, to show who is missing. */
   readonly approvers: readonly string[];
 }
 
-/** A verified approval with its person's groups, from the inventory. */
+/** A verified approval with the groups of its person, from the inventory. */
 export interface CountedApproval {
   readonly name: string;
   readonly groups: readonly string[];
@@ -161,12 +161,12 @@ export interface CountedApproval {
 
 /**
  * Evaluates a gate's policy: `approvals` different people out of `groups`, every group represented (one person may
- * represent several), the requester not counted where excluded. A rejection by anyone who may approve closes the gate,
- * also by the requester and also after that person's own approval. Pure.
+ * represent several), the requester not counted if excluded. A rejection by anybody who may approve closes the gate,
+ * even by the requester, and even after that person's own approval. Pure.
  *
  * @param requester name of the person who asked for the run.
- * @returns what is `missing`, each in words for people (nothing where it is satisfied or rejected); who rejected first; who
- * counted, in the order of arrival.
+ * @returns what is `missing`, as text for people (empty if the gate is satisfied or rejected); who rejected first;
+ * whose approvals count, in the order of arrival.
  */
 export function evaluateGate(
   policy: GateRule,
@@ -191,10 +191,11 @@ export function evaluateGate(
   if (rejection !== undefined) return { satisfied: false, missing: [], rejectedBy: rejection.name, approvedBy };
 
   const missing: string[] = [];
-  const others = excluded === undefined ? '' : `, other than ${excluded}, who asked`;
+  const others = excluded === undefined ? '' : `, other than the requester ${excluded}`;
   const lacking = policy.approvals - counted.size;
   const left = policy.approvers.filter((name) => name !== excluded && !counted.has(name));
-  if (lacking > 0) missing.push(`${lacking} more of ${left.join(', ') || 'nobody: no other approver has joined'}`);
+  if (lacking > 0)
+    missing.push(`${lacking} more${left.length > 0 ? ` of ${left.join(', ')}` : ': no other approver has joined'}`);
   for (const group of policy.groups) {
     const represented = [...counted.values()].some(({ groups }) => groups.includes(group));
     if (!represented && policy.groups.length > 1) missing.push(`an approval by a member of ${group}${others}`);

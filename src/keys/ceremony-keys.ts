@@ -13,7 +13,7 @@ export interface CeremonyKeys {
   /** age recipient (hybrid post-quantum, `age1pq1...`) to which holders encrypt. */
   readonly recipient: string;
   readonly identity: Secret<'private-key'>;
-  /** What the service calls `pgp_key`: base64 of the binary OpenPGP public key. */
+  /** The service's `pgp_key`: base64 of the binary OpenPGP public key. */
   readonly pgpPublicKey: string;
   /** Fingerprint of the OpenPGP key, lower-case hexadecimal, as the service reports it. */
   readonly pgpFingerprint: string;
@@ -24,10 +24,11 @@ export interface CeremonyKeys {
 const ONE_DAY_MS = 24 * 3600 * 1000;
 
 /**
- * Makes the keys of one ceremony epoch, both proven by a round trip: the service takes an OpenPGP key that cannot encrypt,
- * and then loses the token that it makes; and no holder is to learn first that his envelope does not open here.
+ * Creates the keys of one ceremony epoch and proves both by a round trip. The service accepts an OpenPGP key that
+ * cannot encrypt, and then loses the token that it generates. And a holder must not be the first to find that envelopes
+ * do not open here.
  *
- * @throws RunbookError `INTERNAL` where a round trip fails.
+ * @throws RunbookError `INTERNAL` if a round trip fails.
  */
 export async function createCeremonyKeys(): Promise<CeremonyKeys> {
   const identity = await generateHybridIdentity();
@@ -35,7 +36,7 @@ export async function createCeremonyKeys(): Promise<CeremonyKeys> {
     type: 'ecc',
     curve: 'curve25519Legacy',
     userIDs: [{ name: 'replication-runbooks ceremony' }],
-    // A service whose clock is behind refuses keys of the future.
+    // A service whose clock is behind refuses keys from the future.
     date: new Date(Date.now() - ONE_DAY_MS),
     format: 'object',
   });
@@ -56,7 +57,7 @@ async function proveEnvelopes(keys: CeremonyKeys): Promise<void> {
   encrypter.addRecipient(keys.recipient);
   const opened = await openWithIdentity(keys, await encrypter.encrypt(sample));
   if (opened === undefined || Buffer.from(opened).toString() !== sample) {
-    throw new RunbookError('INTERNAL', 'The ceremony key does not open what is encrypted to it.');
+    throw new RunbookError('INTERNAL', 'The ceremony key cannot open what is encrypted to it.');
   }
 }
 
@@ -64,20 +65,18 @@ async function proveEncryption(keys: CeremonyKeys): Promise<void> {
   const sample = randomUUID();
   const encryptionKeys = await openpgp.readKey({ binaryKey: Buffer.from(keys.pgpPublicKey, 'base64') });
   const message = await openpgp.createMessage({ text: sample });
-  // The library's result types do not resolve here: check what came.
+  // The library's result types do not resolve here, so check at run time.
   const encrypted: unknown = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
   if (!ArrayBuffer.isView(encrypted)) throw new RunbookError('INTERNAL', 'The ceremony key does not encrypt.');
   const encoded = Buffer.from(encrypted.buffer, encrypted.byteOffset, encrypted.byteLength).toString('base64');
   const opened = await openToken(keys, encoded);
-  if (opened.reveal() !== sample)
-    throw new RunbookError('INTERNAL', 'The ceremony key does not open what it encrypts.');
+  if (opened.reveal() !== sample) throw new RunbookError('INTERNAL', 'The ceremony key cannot open what it encrypts.');
 }
 
 /**
- * Opens what the service returned as `encoded_token` (PGP variant): base64 of a binary OpenPGP message whose text is
- * the token.
+ * Opens the service's `encoded_token` (PGP variant): base64 of a binary OpenPGP message whose text is the token.
  *
- * @throws RunbookError `RESPONSE_INVALID` where it does not open; nothing of it is repeated.
+ * @throws RunbookError `RESPONSE_INVALID` if it does not open; the error quotes nothing of it.
  */
 export async function openToken(
   keys: Pick<CeremonyKeys, 'pgpPrivateKey'>,
@@ -94,7 +93,7 @@ export async function openToken(
   throw new RunbookError('RESPONSE_INVALID', 'The encoded token does not open with the key of this ceremony.');
 }
 
-/** Opens an age file with the ceremony's identity; undefined where it does not open. */
+/** Opens an age file with the ceremony's identity; undefined if it does not open. */
 export async function openWithIdentity(
   keys: Pick<CeremonyKeys, 'identity'>,
   file: Uint8Array,
@@ -108,17 +107,17 @@ export async function openWithIdentity(
   }
 }
 
-/** The OpenPGP public key of a person who gets a token. */
+/** The OpenPGP public key of a person who receives a token. */
 export interface RecipientKey {
   /** Lower-case hexadecimal, as the service reports it. */
   readonly fingerprint: string;
-  /** What the service calls `pgp_key`: base64 of the binary public key. */
+  /** The service's `pgp_key`: base64 of the binary public key. */
   readonly pgpPublicKey: string;
-  /** Who the key says that it belongs to: a claim of whoever made it. */
+  /** The owner that the key names: an unproven claim of its creator. */
   readonly userIds: readonly string[];
 }
 
-/** What the service's own OpenPGP library can encrypt to. */
+/** The algorithms to which the service's OpenPGP library can encrypt. */
 const ALGORITHMS: readonly openpgp.enums.publicKey[] = [
   openpgp.enums.publicKey.rsaEncryptSign,
   openpgp.enums.publicKey.rsaEncrypt,
@@ -127,11 +126,11 @@ const ALGORITHMS: readonly openpgp.enums.publicKey[] = [
 ];
 
 /**
- * Reads the key of a recipient and proves that something can be encrypted to it: the service takes a key that cannot, and
- * then loses the token that it makes (facts 11.9).
+ * Reads the key of a recipient and proves that it can encrypt: the service accepts a key that cannot, and then loses
+ * the token that it generates (facts 11.9).
  *
  * @param text base64 of a binary OpenPGP public key
- * @returns the key, or in a few words why it is of no use; nothing of the text is repeated
+ * @returns the key, or a short reason why it is unusable, which quotes nothing of the text
  */
 export async function readRecipientKey(text: string): Promise<RecipientKey | { readonly refused: string }> {
   const base64 = text.replace(/\s+/g, '');
@@ -145,11 +144,12 @@ export async function readRecipientKey(text: string): Promise<RecipientKey | { r
     return { refused: 'not an OpenPGP key' };
   }
   if (key.isPrivate())
-    return { refused: 'a PRIVATE key: treat it as exposed, since this text stands in the database of Temporal now' };
+    return { refused: 'a PRIVATE key: treat it as exposed, because it is now stored in the Temporal database' };
   if (key.keyPacket.version !== 4) return { refused: `an OpenPGP key of version ${key.keyPacket.version}, not 4` };
   try {
     const { keyPacket } = await key.getEncryptionKey();
-    if (!ALGORITHMS.includes(keyPacket.algorithm)) return { refused: 'of an algorithm that the service does not have' };
+    if (!ALGORITHMS.includes(keyPacket.algorithm))
+      return { refused: 'a key with an algorithm that the service does not support' };
     const message = await openpgp.createMessage({ text: randomUUID() });
     await openpgp.encrypt({ message, encryptionKeys: key, format: 'binary' });
   } catch {
@@ -162,7 +162,7 @@ export async function readRecipientKey(text: string): Promise<RecipientKey | { r
   };
 }
 
-/** Whether an encoded token is a message that the holder of the key, and nobody else, can open. */
+/** Whether an encoded token is a message that only the owner of the key can open. */
 export async function isEncryptedOnlyTo(key: RecipientKey, encodedToken: string): Promise<boolean> {
   try {
     const publicKey = await openpgp.readKey({ binaryKey: Buffer.from(key.pgpPublicKey, 'base64') });

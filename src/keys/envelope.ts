@@ -11,23 +11,23 @@ import { holdsPlainShare, looksLikeShare } from '../documents/key-shares';
 import { isSender, keyOfPerson } from './people';
 import type { People, PersonFacts } from './people';
 
-/** What stage 1 must know of the ceremony; every member is public. */
+/** What stage 1 must know about the ceremony; every member is public. */
 export interface CeremonyFacts {
   readonly cid: string;
   readonly epoch: number;
   readonly invitationDigest: string;
   readonly holders: readonly string[];
-  /** End of the collecting, seconds since 1970. */
+  /** End of the collection, seconds since 1970. */
   readonly exp: number;
 }
 
 /** An envelope as it arrived. */
 export interface ArrivedEnvelope {
-  /** Anything at all. */
+  /** Unvalidated: anything at all. */
   readonly content: unknown;
-  /** The signal event's time in milliseconds: it alone decides about expiry. */
+  /** Time of the signal's event in milliseconds. Only this time decides about expiry. */
   readonly at: number;
-  /** The server's principal on the signal's event, where authentication is on. */
+  /** The server's principal on the signal's event, if authentication is on. */
   readonly principal?: Principal | undefined;
 }
 
@@ -38,7 +38,7 @@ export interface InspectedEnvelope {
   readonly person: PersonFacts;
 }
 
-const OF_ENVELOPES: ReadonlySet<string | undefined> = new Set(Object.values(ENVELOPES).map(({ typ }) => typ));
+const ENVELOPE_TYPES: ReadonlySet<string | undefined> = new Set(Object.values(ENVELOPES).map(({ typ }) => typ));
 
 /** The receipt for an envelope that passed stage 1. */
 export function receiptOf(
@@ -49,12 +49,12 @@ export function receiptOf(
 }
 
 /**
- * Stage 1, on arrival: cheap and without ceremony keys. Size, form, plain text, ceremony, epoch, invited, the
- * attestation that the inventory demands of this person, time.
+ * Stage 1, on arrival: cheap, and without ceremony keys. Checks size, form, plain text, ceremony, epoch, holder, the
+ * attestation that the inventory requires of this person, and time.
  *
- * @param kind what is collected: none takes the envelopes of another.
- * @returns the members of an envelope that passes; else a receipt that repeats nothing of what arrived but a known holder's
- * name and the sequence number.
+ * @param kind what is collected; envelopes of another kind are refused.
+ * @returns the members of an envelope that passes; otherwise a receipt that quotes nothing of what arrived, except a
+ * known holder's name and the sequence number.
  */
 export async function examineEnvelope(
   { content, at, principal }: ArrivedEnvelope,
@@ -68,12 +68,12 @@ export async function examineEnvelope(
   const { payload, digest, jws } = read;
   const person = people.get(payload.holder);
   const refuse = (verdict: EnvelopeVerdictCode) => ({
-    // A name that the inventory does not know is text of the sender: it could be anything.
+    // A name that the inventory does not list is the sender's text: it could be anything.
     refused: { ...(person && { holder: person.name, seq: payload.seq }), envelopeDigest: digest, verdict },
   });
 
   const typ = jws === undefined ? wanted : claimedHeader(jws).typ;
-  if (typ !== wanted && OF_ENVELOPES.has(typ)) return refuse('other-kind');
+  if (typ !== wanted && ENVELOPE_TYPES.has(typ)) return refuse('other-kind');
   if (payload.cid !== ceremony.cid) return refuse('wrong-ceremony');
   if (payload.epoch !== ceremony.epoch) return refuse('wrong-epoch');
   if (payload.inv !== ceremony.invitationDigest) return refuse('wrong-ceremony');
@@ -84,7 +84,7 @@ export async function examineEnvelope(
   return { payload, digest, person };
 }
 
-/** What the inventory demands of this person; it cannot be lowered by what arrives. Undefined where it is met. */
+/** Checks what the inventory requires of this person; the envelope cannot lower it. Undefined if it is met. */
 async function checkAttestation(
   jws: string | undefined,
   wanted: DocumentType,
@@ -109,7 +109,7 @@ function readEnvelope(
 ): { payload: InspectedEnvelope['payload']; digest: string; jws: string | undefined } | EnvelopeVerdictCode {
   if (sizeOf(input) > MAX_DOCUMENT_LENGTH) return 'too-large';
   const jws = typeof input === 'string' && SIGNED_DOCUMENT.test(input) ? input : undefined;
-  // Unverified: a share in plain text is looked for also where the signature is wrong.
+  // Unverified: a plain-text share must be found even if the signature is wrong.
   const members = jws === undefined ? input : claimedPayload(jws);
   const type = jws === undefined ? wanted : claimedHeader(jws).typ;
   const parsed = (type === DOCUMENT_TYPES.token ? tokenEnvelopePayload : envelopePayload).safeParse(members);
@@ -134,7 +134,7 @@ function isDigest(text: string): boolean {
   return decodeBase64url(text)?.length === 32 && text.length === 43;
 }
 
-/** An envelope that lacks a member is malformed, not a leak: what stands where it belongs is not taken for a share. */
+/** An envelope that lacks a member is malformed, not a leak: a digest in its proper place is not taken for a share. */
 function withoutExpected(members: unknown): unknown {
   if (typeof members !== 'object' || members === null || Array.isArray(members)) return members;
   return Object.fromEntries(
@@ -142,7 +142,7 @@ function withoutExpected(members: unknown): unknown {
   );
 }
 
-/** Digest of an unsigned envelope: over its members in the order of the protocol. */
+/** Digest of an unsigned envelope, over its members in the order of the protocol. */
 function plainDigest(payload: InspectedEnvelope['payload'], typ: DocumentType): string {
   const { cid, epoch, inv, holder, seq, iat, ct, cluster } = payload;
   const members = [typ, cid, epoch, inv, holder, seq, iat, ct, ...(cluster === undefined ? [] : [cluster])];

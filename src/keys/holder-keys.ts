@@ -11,7 +11,7 @@ import type { SigningKey } from '../documents/signing-keys';
 import { errnoOf, RunbookError } from '../errors';
 import { Secret } from '../secret';
 
-/** Makes a new Ed25519 signing key; returns it with its private JWK as text. */
+/** Creates a new Ed25519 signing key; returns it with its private JWK as text. */
 export function newSigningKey(): {
   readonly key: SigningKey & { readonly privateKey: KeyObject };
   readonly jwk: Secret<'private-key'>;
@@ -24,11 +24,11 @@ export function newSigningKey(): {
   return { key: { kid: thumbprint(x), x, privateKey }, jwk: new Secret('private-key', JSON.stringify(jwk)) };
 }
 
-/** Without letters and digits that people take for one another. */
+/** Without letters and digits that people confuse. */
 const PASSPHRASE_ALPHABET = 'abcdefghjkmnpqrstuvwxyz23456789';
 const PASSPHRASE_GROUPS = 5;
 const PASSPHRASE_GROUP_LENGTH = 5;
-/** age's own default: about a second on a small machine. */
+/** The default of age: about one second on a small machine. */
 const SCRYPT_WORK_FACTOR = 18;
 
 /** A random passphrase of 25 characters in groups of five (more than 120 bits). */
@@ -42,9 +42,9 @@ export function generatePassphrase(): Secret<'passphrase'> {
 }
 
 /**
- * Makes a person's Ed25519 signing key in a passphrase-protected age file, which the `age` program opens too.
+ * Creates a person's Ed25519 signing key in a passphrase-protected age file, which the `age` program can also open.
  *
- * @param workFactor base-2 logarithm of the scrypt cost; lower only in tests.
+ * @param workFactor base-2 logarithm of the scrypt cost; lower in tests only.
  * @returns the armored file to keep, and the public key for the inventory.
  */
 export async function createHolderKey(
@@ -63,8 +63,8 @@ export async function createHolderKey(
 const ED25519_PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 /**
- * A new Ed25519 private key, from 32 random bytes. Not by `generateKeyPair`: Node.js 20 hangs for ever where the garbage
- * collector meets that job while its key is exported as a JWK (docs/decisions.md, decision 33).
+ * A new Ed25519 private key from 32 random bytes. Does not use `generateKeyPair`: Node.js 20 hangs forever if the
+ * garbage collector meets that job while its key is exported as a JWK (docs/decisions.md, decision 33).
  */
 function newEd25519PrivateKey(): KeyObject {
   const seed = randomBytes(32);
@@ -81,8 +81,8 @@ const AVOIDED = new Set(['X25519', 'Ed25519']);
 const GUARDED = Symbol.for('replication-runbooks.webcrypto-guarded');
 
 /**
- * The same for libraries that generate by the Web Cryptography API and export at once, as OpenPGP.js does: for the two
- * curves it then says that it does not support them, and the library takes its own implementation.
+ * The same workaround for libraries that generate with the Web Cryptography API and export at once, as OpenPGP.js does.
+ * The API then reports the two curves as unsupported, and the library uses its own implementation.
  */
 export function avoidGeneratedKeyPairs(subtle: webcrypto.SubtleCrypto = webcrypto.subtle): void {
   const guarded = subtle as webcrypto.SubtleCrypto & { [GUARDED]?: true };
@@ -96,7 +96,7 @@ export function avoidGeneratedKeyPairs(subtle: webcrypto.SubtleCrypto = webcrypt
   guarded[GUARDED] = true;
 }
 
-/** A key line that is none must not count as absent. */
+/** A malformed key line is an error: it must not count as an absent pin. */
 const publicKeyLine = z.string().refine((line) => parsePublicKey(line) !== undefined);
 const pinsFile = z.strictObject({
   version: z.literal(1),
@@ -105,29 +105,29 @@ const pinsFile = z.strictObject({
 type PinsFile = z.infer<typeof pinsFile>;
 
 /**
- * The workers' public keys that a person trusts now, one or more per environment; an empty list where there is no file.
+ * The workers' public keys that a person trusts now, one or more per environment; empty if there is no file.
  *
  * @param file path of `pins.json`.
- * @throws RunbookError `DOCUMENT_INVALID` where the file is damaged: a pin that cannot be read must not count as absent.
+ * @throws RunbookError `DOCUMENT_INVALID` if the file is damaged: an unreadable pin must not count as absent.
  */
 export async function readPins(file: string): Promise<readonly PinnedKey[]> {
   return (await readPinsFile(file)).pins.map(({ environment, key }) => ({ environment, ...publicKeyOf(key) }));
 }
 
 /**
- * Pins a workers' public key for an environment. A key that is pinned already is left as it is.
+ * Pins a workers' public key for an environment. A key that is already pinned stays unchanged.
  *
- * @param line `<kid>:<x>`, given out of band, its fingerprint compared by voice.
- * @throws RunbookError `INVALID_INPUT` where the line is no public key, or the key is pinned for another environment.
+ * @param line `<kid>:<x>`, received out of band, its fingerprint compared by voice.
+ * @throws RunbookError `INVALID_INPUT` if the line is not a public key, or the key is pinned for another environment.
  */
 export async function addPin(file: string, environment: string, line: string, now = new Date()): Promise<PinnedKey> {
   const key = publicKeyOf(line);
   const content = await readPinsFile(file);
   const pinned = content.pins.find((pin) => publicKeyOf(pin.key).kid === key.kid);
   if (pinned !== undefined && pinned.environment !== environment) {
-    throw new RunbookError('INVALID_INPUT', `This key is pinned for environment "${pinned.environment}" already.`, {
+    throw new RunbookError('INVALID_INPUT', `This key is already pinned for environment "${pinned.environment}".`, {
       needed: 'one name for one key',
-      next: `Give that name, or give the key up first: "runbook keys distrust ${key.kid}".`,
+      next: `Use that name, or remove the key first: "runbook keys distrust ${key.kid}".`,
     });
   }
   if (pinned === undefined) {
@@ -138,30 +138,30 @@ export async function addPin(file: string, environment: string, line: string, no
 }
 
 /**
- * Reads the line `<kid>:<x>` as a person gives it.
+ * Reads the line `<kid>:<x>` as a person enters it.
  *
- * @throws RunbookError `INVALID_INPUT` where it is no public key.
+ * @throws RunbookError `INVALID_INPUT` if it is not a public key.
  */
 export function publicKeyOf(line: string): PublicKeyEntry {
   const key = parsePublicKey(line.trim());
   if (key !== undefined) return key;
   throw new RunbookError('INVALID_INPUT', 'This is not a public key of the form "<kid>:<x>".', {
-    needed: 'the whole line with the colon, as "runbook keys workers" printed it',
-    next: 'Copy the whole line again; a character may be missing.',
+    needed: 'the complete line with the colon, as "runbook keys workers" printed it',
+    next: 'Copy the complete line again; a character may be missing.',
   });
 }
 
 /**
- * Takes a key off the pinned ones.
+ * Removes a pinned key.
  *
- * @throws RunbookError `NOT_FOUND` where it is not pinned.
+ * @throws RunbookError `NOT_FOUND` if it is not pinned.
  */
 export async function removePin(file: string, kid: string): Promise<{ readonly environment: string }> {
   const content = await readPinsFile(file);
   const pin = content.pins.find((each) => publicKeyOf(each.key).kid === kid);
   if (pin === undefined) {
     throw new RunbookError('NOT_FOUND', `This key is not pinned in ${file}.`, {
-      next: 'Nothing is to be done here; look whether RUNBOOKS_PINS names another file.',
+      next: 'There is nothing to do here. Check whether RUNBOOKS_PINS names another file.',
     });
   }
   await writePinsFile(file, { ...content, pins: content.pins.filter((each) => each !== pin) });

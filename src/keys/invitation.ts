@@ -9,16 +9,16 @@ import { createCeremonyKeys } from './ceremony-keys';
 import type { KeyRecord, KeyRecords } from './key-records';
 import type { RunContext } from './sealing';
 
-/** What an invitation is made of. The activity reads it from inventory and service; nothing here is a key. */
+/** The contents of an invitation. The activity reads them from the inventory and the service; none of them is a key. */
 type FactsOf<I> = DeepReadonly<
   Omit<I, keyof RunContext | 'recipient' | 'pgp' | 'erasure' | 'iat' | 'exp' | 'useFor'>
 > & {
   readonly collectForMs: number;
 };
 
-/** What an invitation to a ceremony is made of; `threshold` as read from the service. */
+/** The contents of an invitation to a ceremony. `threshold` is read from the service. */
 export type InvitationFacts = FactsOf<Invitation> & {
-  /** Fingerprint of the recipient's OpenPGP key, where the token is not for us; the ceremony's own otherwise. */
+  /** Fingerprint of the recipient's OpenPGP key, if the token is for a person. Defaults to the ceremony's own key. */
   readonly pgp?: string;
   readonly useForMs: number;
 };
@@ -26,7 +26,7 @@ export type RehearsalFacts = FactsOf<Rehearsal>;
 type CommonFacts = Pick<InvitationFacts, keyof RehearsalFacts & keyof InvitationFacts> &
   Partial<Pick<InvitationFacts, 'useForMs' | 'threshold'>>;
 
-/** A signed invitation and where its keys are. */
+/** A signed invitation, and the home of its keys. */
 export interface CreatedInvitation<K extends InvitationKind = 'ceremony'> {
   readonly jws: string;
   readonly digest: string;
@@ -34,17 +34,19 @@ export interface CreatedInvitation<K extends InvitationKind = 'ceremony'> {
   readonly keyHome: string;
 }
 
-/** How long the key of a rehearsal outlives the collecting, so that an answer of the last second can still be opened. */
+/**
+ * How long the key of a rehearsal outlives the collection, so that an answer of the last second can still be opened.
+ */
 const REHEARSAL_GRACE_MS = 120_000;
 
 /**
- * Makes the keys of an epoch, signs the invitation and stores the record; returns when the record is synced. Called
- * again by the same run for the same epoch of the ceremony (a retry after a lost answer) it returns the invitation that
- * exists, so that no holder is asked twice: what it was asked for is what a token generation compares.
+ * Creates the keys of an epoch, signs the invitation and stores the record. Returns when the record is synced. If the
+ * same run calls it again for the same epoch (a retry after a lost answer), it returns the existing invitation, so that
+ * no holder is asked twice. A token generation compares its request with that invitation.
  *
  * @param run the activity's own run, never from input.
- * @throws RunbookError `INVALID_INPUT` where fewer holders are invited than the service requires; `STATE_DIVERGED` where
- * the epoch exists and collects no more; `DOCUMENT_INVALID` where the invitation would be larger than 16 KiB.
+ * @throws RunbookError `INVALID_INPUT` if fewer holders are invited than the service requires; `STATE_DIVERGED` if the
+ * epoch exists and no longer collects; `DOCUMENT_INVALID` if the invitation would be larger than 16 KiB.
  */
 export async function createInvitation<K extends InvitationKind>(
   records: KeyRecords,
@@ -55,27 +57,28 @@ export async function createInvitation<K extends InvitationKind>(
   now = Date.now(),
 ): Promise<CreatedInvitation<K>> {
   const { keyHome } = records;
-  const { collectForMs, useForMs = REHEARSAL_GRACE_MS, ...said }: CommonFacts = facts;
-  const { cid, threshold = 0 } = said;
+  const { collectForMs, useForMs = REHEARSAL_GRACE_MS, ...contents }: CommonFacts = facts;
+  const { cid, threshold = 0 } = contents;
   const find = async (): Promise<CreatedInvitation<K> | undefined> => {
-    const record = (await records.ofRun(run, now)).find((each) => each.cid === cid && each.epoch === said.epoch);
+    const record = (await records.ofRun(run, now)).find((each) => each.cid === cid && each.epoch === contents.epoch);
     if (record?.state !== 'collecting' || record.exp * 1000 <= now) return undefined;
     const { invitation, digest } = await readOwnInvitation(record, signingKey, kind);
     return { jws: record.invitation, digest, invitation, keyHome };
   };
   const existing = await find();
   if (existing) return existing;
-  // Of one that stands it was true when it was made, whatever the inventory lists now.
-  if (new Set(said.holders).size < threshold) throw tooFewHolders(said.holders.length, threshold);
+  // Not checked for an existing invitation: it had enough holders when it was created, whatever the inventory lists
+  // now.
+  if (new Set(contents.holders).size < threshold) throw tooFewHolders(contents.holders.length, threshold);
 
   await records.demandRoom(run, now);
   const keys = await createCeremonyKeys();
   const iat = Math.floor(now / 1000);
   const { ns, wid, rid } = run;
   const { typ, members } = INVITATIONS[kind];
-  // The schema is the one of this kind.
+  // `members` is the schema of this kind.
   const invitation = members.parse({
-    ...{ pgp: keys.pgpFingerprint, ...said, ns, wid, rid, recipient: keys.recipient, erasure: records.erasure },
+    ...{ pgp: keys.pgpFingerprint, ...contents, ns, wid, rid, recipient: keys.recipient, erasure: records.erasure },
     ...{ iat, exp: iat + Math.ceil(collectForMs / 1000), useFor: Math.ceil(useForMs / 1000) },
   }) as InvitationOf<K>;
   const jws = await signDocument(typ, invitation, signingKey);
@@ -86,11 +89,11 @@ export async function createInvitation<K extends InvitationKind>(
     await records.create({
       ...{ run, cid, epoch, keys, invitation: jws, invitationDigest: digest, holders, exp, useFor },
       kind: ceremony?.kind ?? 'rehearsal',
-      // Nothing is made of the answers to a rehearsal: there is no number at which they would be combined.
+      // A rehearsal never combines its answers, so it has no real threshold.
       threshold: ceremony?.threshold ?? holders.length,
     });
   } catch (error) {
-    // An attempt that was given up for lost went on and was first: its invitation is the one of this epoch.
+    // An earlier attempt that was thought lost continued and came first: its invitation is the one of this epoch.
     const first = isRunbookError(error, 'STATE_DIVERGED') ? await find() : undefined;
     if (first) return first;
     throw error;
@@ -99,16 +102,16 @@ export async function createInvitation<K extends InvitationKind>(
 }
 
 function tooFewHolders(listed: number, threshold: number): RunbookError {
-  return new RunbookError('INVALID_INPUT', 'Fewer people can be invited than have to give.', {
-    observed: `${listed} who have joined`,
-    needed: `${threshold}: one for each key share that the service requires, or for a token`,
-    next: 'List more people in the ceremony section of the inventory, and let them join.',
+  return new RunbookError('INVALID_INPUT', 'Fewer people can be invited than are needed.', {
+    observed: `${listed} people who have joined`,
+    needed: `${threshold}: one for each key share that the service requires, or one for a token`,
+    next: 'List more people in the ceremony section of the inventory, and ask them to join.',
   });
 }
 
 /**
- * The invitation of a key record, verified with the workers' own key: what a token generation may rely on for targets
- * and uses.
+ * The invitation of a key record, verified with the workers' own key. A token generation may rely on its targets and
+ * uses.
  *
  * @throws RunbookError `DOCUMENT_INVALID`.
  */

@@ -8,13 +8,13 @@ import { Secret } from '../secret';
 import type { CeremonyKeys } from './ceremony-keys';
 import type { RunContext } from './sealing';
 
-/** What is stored of the keys of one epoch. Times in seconds since 1970, as in the invitation. */
+/** The stored keys of one epoch. Times in seconds since 1970, as in the invitation. */
 const storedRecord = z.strictObject({
   version: z.literal(1),
   run: z.strictObject({ ns: z.string(), wid: z.string(), rid: z.string() }),
   cid: z.string(),
   epoch: z.int(),
-  /** A rehearsal's keys never open what was sent to a ceremony, nor the other way round. */
+  /** A rehearsal's keys never open what was sent to a ceremony, nor vice versa. */
   kind: z.enum(['operation-token', 'root-token', 'rehearsal']),
   keys: z.strictObject({
     recipient: z.string(),
@@ -28,9 +28,9 @@ const storedRecord = z.strictObject({
   invitationDigest: z.string(),
   holders: z.array(z.string()),
   threshold: z.int(),
-  /** End of the collecting. */
+  /** End of the collection. */
   exp: z.int(),
-  /** Life in seconds from the first burst. */
+  /** Lifetime in seconds from the first burst. */
   useFor: z.int(),
 });
 type Stored = z.infer<typeof storedRecord>;
@@ -41,13 +41,13 @@ export type NewKeyRecord = DeepReadonly<Omit<Stored, 'version' | 'keys'>> & { re
 /** A stored record. Times in seconds since 1970. */
 export type KeyRecord = NewKeyRecord & {
   readonly state: 'collecting' | 'bursting';
-  /** When the first burst began; missing while the record collects. */
+  /** When the first burst began; absent while the record collects. */
   readonly firstBurst?: number;
-  /** From then on the record cannot be read and is swept. */
+  /** From this time on, the record cannot be read and is swept. */
   readonly destroyAfter: number;
 };
 
-/** What names a record: the run that made it, and the round. Another run with the same ceremony has records of its own. */
+/** Identifies a record: its run, ceremony and epoch. Another run with the same ceremony has its own records. */
 export type RecordName = Pick<NewKeyRecord, 'run' | 'cid' | 'epoch'>;
 
 /** A record that a sweep destroyed. */
@@ -59,7 +59,7 @@ interface DestroyedRecord {
 
 const TMPFS_MAGIC = 0x01021994;
 
-/** Whether what is written into this directory, which may be one to be made, stays in memory. */
+/** Whether files in this directory stay in memory. The directory need not exist yet. */
 export async function isMemoryBacked(
   directory: string,
   fileSystemType = async (path: string): Promise<number> => (await statfs(path)).type,
@@ -73,18 +73,18 @@ export async function isMemoryBacked(
 }
 
 const RECORD_FILE = /^([0-9a-f-]{36})\.(\d{1,9})\.[0-9a-f]{32}\.key$/;
-/** Records that one run may have on one host at a time: a run that goes on for days needs a few. */
+/** Maximum records of one run on one host at a time; a run that takes days needs only a few. */
 const RECORDS_PER_RUN = 32;
 const LEFTOVER_AGE_MS = 60_000;
 
 /**
  * The ceremony keys of this host: one file per ceremony epoch (protocol: "Key record"). The file is written once and
- * never changed; the time of the first burst stands in a file beside it, which holds no secret.
+ * never changed. The time of the first burst is in a separate file, which holds no secret.
  */
 export class KeyRecords {
-  /** Random identifier of the directory; names the task queue of the workers that have it. */
+  /** Random identifier of the directory; part of the name of the task queue of the workers that have it. */
   readonly keyHome: string;
-  /** What may be claimed of erased keys; the invitation says it. */
+  /** How reliably keys can be erased; shown in the invitation. */
   readonly erasure: 'memory' | 'best-effort';
   readonly #directory: string;
 
@@ -95,11 +95,11 @@ export class KeyRecords {
   }
 
   /**
-   * Opens the key directory, and makes it (mode 0700) where it does not exist.
+   * Opens the key directory, and creates it (mode 0700) if it does not exist.
    *
-   * @param options.storage `memory` demands a tmpfs.
-   * @param options.fileSystemType reads the file system's type number; given by tests.
-   * @throws RunbookError `KEY_STORAGE_REFUSED` where `memory` is asked for and the directory is not on a tmpfs.
+   * @param options.storage `memory` requires a tmpfs.
+   * @param options.fileSystemType reads the type number of the file system; for tests.
+   * @throws RunbookError `KEY_STORAGE_REFUSED` if `memory` is requested and the directory is not on a tmpfs.
    */
   static async open(options: {
     readonly directory: string;
@@ -114,7 +114,7 @@ export class KeyRecords {
         `The key directory ${directory} is not on a memory-backed file system (tmpfs).`,
         {
           needed: 'a directory on a tmpfs, such as /dev/shm/runbooks or a memory-backed volume',
-          next: 'Choose such a directory, or ask for disk storage, which makes every invitation say "best-effort".',
+          next: 'Choose such a directory, or select disk storage; every invitation then says "best-effort".',
         },
       );
     }
@@ -123,27 +123,27 @@ export class KeyRecords {
     if (keyHome === undefined || !/^[0-9a-f]{16}$/.test(keyHome)) {
       throw new RunbookError(
         'KEY_STORAGE_REFUSED',
-        `The file key-home in ${directory} is not one that this program made.`,
+        `The file key-home in ${directory} was not created by this program.`,
       );
     }
     return new KeyRecords(directory, keyHome, storage === 'memory' ? 'memory' : 'best-effort');
   }
 
   /**
-   * Asked before keys are made.
+   * Called before keys are created.
    *
-   * @throws RunbookError `PRECONDITION_FAILED` where the run has as many records as it may have.
+   * @throws RunbookError `PRECONDITION_FAILED` if the run already has the maximum number of records.
    */
   async demandRoom(run: RunContext, now = Date.now()): Promise<void> {
     const has = (await this.ofRun(run, now)).length;
     if (has < RECORDS_PER_RUN) return;
     throw new RunbookError(
       'PRECONDITION_FAILED',
-      'This run has asked for key shares too often: no further keys are made.',
+      'This run has asked for key shares too often: it gets no further keys.',
       {
         observed: `${has} rounds with keys on this host`,
         needed: `fewer than ${RECORDS_PER_RUN}`,
-        next: 'Stop this run, find out why its rounds come to nothing, and start again.',
+        next: 'Stop this run, find out why its rounds fail, and start again.',
       },
     );
   }
@@ -151,7 +151,7 @@ export class KeyRecords {
   /**
    * Stores the keys of one epoch, synced before it returns.
    *
-   * @throws RunbookError `STATE_DIVERGED` where this epoch has a record: an epoch has exactly one invitation.
+   * @throws RunbookError `STATE_DIVERGED` if this epoch already has a record: an epoch has exactly one invitation.
    */
   async create(record: NewKeyRecord): Promise<KeyRecord> {
     const { identity, pgpPrivateKey, ...keys } = record.keys;
@@ -164,28 +164,28 @@ export class KeyRecords {
       keys: { ...keys, identity: identity.reveal(), pgpPrivateKey: pgpPrivateKey.reveal() },
     };
     if (!(await writeNewFile(this.#directory, fileName(record), JSON.stringify(stored)))) {
-      throw new RunbookError('STATE_DIVERGED', `Epoch ${record.epoch} of this ceremony has keys already.`);
+      throw new RunbookError('STATE_DIVERGED', `Epoch ${record.epoch} of this ceremony already has keys.`);
     }
     return present(stored, undefined);
   }
 
   /**
    * @param now milliseconds since 1970.
-   * @throws RunbookError `KEY_RECORD_MISSING` where it is not on this host, destroyed, or past its time.
+   * @throws RunbookError `KEY_RECORD_MISSING` if it is not on this host, was destroyed, or has expired.
    */
   async read(name: RecordName, now = Date.now()): Promise<KeyRecord> {
     const record = await this.#load(fileName(name));
     if (record !== undefined && record !== 'unreadable' && record.destroyAfter * 1000 > now) return record;
     throw new RunbookError(
       'KEY_RECORD_MISSING',
-      'The keys of this ceremony epoch are not on this host, expired, or destroyed.',
+      'The keys of this ceremony epoch are not on this host, have expired, or were destroyed.',
       {
         next: 'The run asks the holders again with a new invitation.',
       },
     );
   }
 
-  /** The records of one run that are within their time, newest epoch first. */
+  /** The unexpired records of one run, newest epoch first. */
   async ofRun(run: RunContext, now = Date.now()): Promise<readonly KeyRecord[]> {
     const records: KeyRecord[] = [];
     for (const name of await this.#recordFiles()) {
@@ -197,13 +197,13 @@ export class KeyRecords {
     return records.sort((a, b) => b.epoch - a.epoch);
   }
 
-  /** Whether there are keys of a ceremony, of whichever run and epoch. */
+  /** Whether there are keys of a ceremony, of any run and epoch. */
   async has(cid: string): Promise<boolean> {
     return (await this.#recordFiles()).some((name) => name.startsWith(`${cid}.`));
   }
 
   /**
-   * Notes the first burst: from now on the record lives for `useFor`. A later call changes nothing.
+   * Records the first burst: from now on the record lives for `useFor`. Later calls change nothing.
    *
    * @param now milliseconds since 1970.
    * @throws RunbookError `KEY_RECORD_MISSING`.
@@ -214,14 +214,14 @@ export class KeyRecords {
     return this.read(name, now);
   }
 
-  /** Overwrites and removes the record. False where there was none. */
+  /** Overwrites and removes the record. Returns false if there was none. */
   async destroy(name: RecordName): Promise<boolean> {
     return this.#destroyFile(fileName(name));
   }
 
   /**
-   * Destroys what is past its time, what belongs to closed runs, and what cannot be read. Works without Temporal: where
-   * `isRunClosed` throws, the record waits for its time to end.
+   * Destroys records that have expired, that belong to closed runs, or that cannot be read. Works without Temporal: if
+   * `isRunClosed` throws, the record stays until it expires.
    *
    * @param now milliseconds since 1970.
    * @param isRunClosed whether a run has ended, by Workflow ID and Run ID.
@@ -253,7 +253,7 @@ export class KeyRecords {
     return existed;
   }
 
-  /** A process that died while writing leaves a whole record under a temporary name. */
+  /** A process that died while writing may leave a complete record under a temporary name. */
   async #eraseLeftovers(now: number): Promise<void> {
     for (const name of await readdir(this.#directory)) {
       if (!name.startsWith('.tmp-')) continue;
@@ -276,8 +276,9 @@ function fileName({ run: { ns, wid, rid }, cid, epoch }: RecordName): string {
     .update(JSON.stringify([ns, wid, rid]))
     .digest('hex');
   const name = `${cid}.${epoch}.${run.slice(0, 32)}.key`;
-  // Both may come from a signal or an activity input: nothing but a UUID and a number may name a file.
-  if (!RECORD_FILE.test(name)) throw new RunbookError('KEY_RECORD_MISSING', 'This is not a ceremony and an epoch.');
+  // Both may come from a signal or an activity input: only a UUID and a number may be part of a file name.
+  if (!RECORD_FILE.test(name))
+    throw new RunbookError('KEY_RECORD_MISSING', 'This does not identify a ceremony and an epoch.');
   return name;
 }
 
@@ -306,7 +307,7 @@ function present(stored: Stored, burst: string | undefined): KeyRecord {
     },
     state: firstBurst === undefined ? 'collecting' : 'bursting',
     ...(firstBurst === undefined ? {} : { firstBurst }),
-    // A burst may begin until the collecting ends, and the record must then live for `useFor`.
+    // A burst may begin until the collection ends, and the record must then live for `useFor`.
     destroyAfter: (firstBurst ?? stored.exp) + stored.useFor,
   };
 }
@@ -333,9 +334,10 @@ async function syncDirectory(directory: string): Promise<void> {
 }
 
 /**
- * Writes a new file with mode 0600, complete and synced before it has its name, so that no reader ever sees a part.
+ * Writes a new file with mode 0600. It is complete and synced before it gets its name, so no reader sees a partial
+ * file.
  *
- * @returns false where a file of this name exists; it is left as it is.
+ * @returns false if a file of this name exists; that file stays unchanged.
  */
 async function writeNewFile(directory: string, name: string, content: string): Promise<boolean> {
   const temporary = join(directory, `.tmp-${randomUUID()}`);
@@ -358,11 +360,11 @@ async function writeNewFile(directory: string, name: string, content: string): P
   }
 }
 
-/** The text of a file that this process's user owns; undefined where there is none. */
+/** The text of a file that this process's user owns; undefined if there is none. */
 async function readOwnFile(directory: string, name: string): Promise<string | undefined> {
   const path = join(directory, name);
   try {
-    // A file that another user put there is not a record of ours.
+    // A file that another user put there is not our record.
     if ((await stat(path)).uid !== process.getuid?.()) return undefined;
     return await readFile(path, 'utf8');
   } catch (error) {
@@ -372,10 +374,10 @@ async function readOwnFile(directory: string, name: string): Promise<string | un
 }
 
 /**
- * Overwrites a file, syncs, then removes it. On a disk the old blocks may survive all the same: that is what
- * `erasure: best-effort` says.
+ * Overwrites a file, syncs, then removes it. On a disk the old blocks may still survive: that is the meaning of
+ * `erasure: best-effort`.
  *
- * @returns false where there was no such file.
+ * @returns false if there was no such file.
  */
 async function eraseFile(directory: string, name: string): Promise<boolean> {
   const path = join(directory, name);

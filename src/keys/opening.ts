@@ -14,37 +14,37 @@ import type { ArrivedEnvelope, InspectedEnvelope } from './envelope';
 import type { KeyRecord } from './key-records';
 import type { People } from './people';
 
-/** An envelope with its receipt, and the key share in it where that counts: lower-case hexadecimal, for the generation alone. */
+/** An envelope with its receipt and, if it counts, its key share: lower-case hexadecimal, for the generation only. */
 export interface CheckedShare<A extends ArrivedEnvelope = ArrivedEnvelope> {
   readonly arrived: A;
   readonly receipt: EnvelopeReceipt;
   readonly share?: Secret<'key-share'> | undefined;
 }
 
-/** What one answer to a rehearsal proves: this person's tool, key and access work. */
+/** One answer to a rehearsal. It proves that this person's tool, key and access work. */
 export interface RehearsalAnswer {
   readonly holder: string;
   readonly how: Attestation;
-  /** The key with which it was signed; absent where it was not signed. */
+  /** The key that signed it; absent if it was not signed. */
   readonly kid?: string;
-  /** What the holder's tool says of itself. */
+  /** Name and version that the holder's tool reports. */
   readonly tool: string;
 }
 
 interface Examined {
   receipt: EnvelopeReceipt;
-  /** Where it opened, and may count. */
+  /** Present if it opened and may count. */
   readonly opened?: { readonly holder: string; readonly seq: number; readonly share: Secret<'key-share'> };
 }
 
 /**
- * Both stages, where the keys are, of every envelope of a ceremony in the order of arrival: what stage 1 checks, then that
- * each opens with this record's key and nothing else, that the inner part repeats the outer one, the share's length, and
- * that no two holders gave the same share.
+ * Runs both stages on every envelope of a ceremony, in the order of arrival, on the host that has the keys. After stage
+ * 1 it checks that only this record's key opens the envelope, that the inner members repeat the outer ones, the share's
+ * length, and that no two holders gave the same share.
  *
- * @param given so many of them, the first, were given to the cluster already: they are verified, and not opened.
- * @returns each with its receipt, and with its share where that counts: each holder's valid envelope with the highest
- * sequence number.
+ * @param given how many of the first envelopes the cluster already has: those are verified but not opened.
+ * @returns each envelope with its receipt, and with its share if it counts. Per holder, the valid envelope with the
+ * highest sequence number counts.
  */
 export async function openShares<A extends ArrivedEnvelope>(
   record: KeyRecord,
@@ -59,7 +59,7 @@ export async function openShares<A extends ArrivedEnvelope>(
   }
   for (const arrived of envelopes.slice(given)) {
     const opened = await openEnvelope(record, 'ceremony', arrived, people);
-    // One that was refused is not in hand: the same one may come again from its own holder.
+    // A refused envelope was not collected: its own holder may send the same one again.
     const isRepeated = all.some((each) => each.opened && each.receipt.envelopeDigest === opened.receipt.envelopeDigest);
     if (!('content' in opened)) all.push({ arrived, ...opened });
     else if (isRepeated) all.push({ arrived, receipt: receiptOf(opened.envelope, 'repeated') });
@@ -81,8 +81,8 @@ function shareIn(envelope: InspectedEnvelope, text: string): Examined {
 }
 
 /**
- * Checks and opens one provided token, where the key is: everything that is checked of a key share's envelope, with the
- * type and context of a token, and that what it holds has the form of an operation token.
+ * Checks and opens one provided token on the host that has the key. The checks are those of a key share's envelope,
+ * with the type and context of a token; the content must also have the form of an operation token.
  */
 export async function openProvidedToken(
   record: KeyRecord,
@@ -104,8 +104,8 @@ export async function openProvidedToken(
 }
 
 /**
- * Checks and opens one answer to a rehearsal, where the key is: everything that is checked of an envelope of a ceremony,
- * with the types and the context of a rehearsal. The value in it is dropped.
+ * Checks and opens one answer to a rehearsal on the host that has the key. The checks are those of a ceremony's
+ * envelope, with the types and context of a rehearsal. The value in it is dropped.
  */
 export async function openRehearsalAnswer(
   record: KeyRecord,
@@ -116,17 +116,17 @@ export async function openRehearsalAnswer(
   if (!('content' in opened)) return opened;
   const { receipt, envelope, content } = opened;
   const { name: holder, attestation: how } = envelope.person;
-  // The key that the envelope names: its signature was verified before.
+  // The signature was verified before, so the key ID is no longer just a claim.
   const document = unwrapDocument(arrived.content);
   const kid = typeof document === 'string' ? claimedHeader(document).kid : undefined;
   return { receipt, answer: { holder, how, tool: content.tool, ...(kid === undefined ? {} : { kid }) } };
 }
 
-/** What the keys of a record never open. */
+/** The error if the keys of a record are not for such envelopes. */
 const MISUSED = {
   ceremony: 'A rehearsal collects no key shares.',
-  tokens: 'These keys open no operation token.',
-  rehearsal: 'The keys of a ceremony open no answer to a rehearsal.',
+  tokens: 'These keys do not open operation tokens.',
+  rehearsal: 'The keys of a ceremony do not open answers to a rehearsal.',
 } as const satisfies Readonly<Record<EnvelopeKind, string>>;
 
 function isFor({ kind }: KeyRecord, envelopes: EnvelopeKind): boolean {
@@ -139,10 +139,10 @@ const REPEATED = ['inv', 'cid', 'epoch', 'holder', 'seq', 'cluster'] as const;
 type Content<K extends EnvelopeKind> = z.infer<(typeof ENVELOPES)[K]['plaintext']>;
 
 /**
- * What an envelope of one kind holds, or why it does not count: it passes stage 1, opens with this record's key and no
- * other, and repeats itself inside.
+ * The content of an envelope of one kind, or a receipt that says why it does not count. It must pass stage 1, open with
+ * this record's key and no other, and repeat its outer members inside.
  *
- * @throws RunbookError `DOCUMENT_INVALID` where the record's keys are not for such envelopes.
+ * @throws RunbookError `DOCUMENT_INVALID` if the record's keys are not for such envelopes.
  */
 async function openEnvelope<K extends EnvelopeKind>(
   record: KeyRecord,
@@ -160,11 +160,11 @@ async function openEnvelope<K extends EnvelopeKind>(
   const plaintext = file && hasOneRecipient(file) ? await openWithIdentity(record.keys, file) : undefined;
   if (plaintext === undefined) return { receipt: receiptOf(envelope, 'does-not-open') };
   const { data } = ENVELOPES[kind].plaintext.safeParse(parsed(plaintext));
-  // From here on the secret is a string, which nothing can erase; the bytes can be.
+  // From here on the secret is also a string, which cannot be erased. The bytes can.
   plaintext.fill(0);
   const same = REPEATED.every((member) => data && Reflect.get(data, member) === Reflect.get(envelope.payload, member));
   if (!data || !same) return { receipt: receiptOf(envelope, 'mismatch') };
-  // The schema is the one of this kind.
+  // The schema is that of this kind.
   return { receipt: receiptOf(envelope), envelope, content: data as Content<K> };
 }
 
@@ -176,7 +176,7 @@ function parsed(plaintext: Uint8Array): unknown {
   }
 }
 
-/** The header of a binary age file names its recipients: there must be ours alone, so that nobody else can read it. */
+/** The header of a binary age file lists its recipients. Ours must be the only one, so that nobody else can read it. */
 function hasOneRecipient(file: Uint8Array): boolean {
   const [header = ''] = Buffer.from(file).toString('latin1').split('\n---', 1);
   const stanzas = header.split('\n').filter((line) => line.startsWith('-> '));
@@ -194,16 +194,16 @@ function setVerdict(one: Examined, verdict: EnvelopeVerdictCode): void {
 }
 
 /**
- * Which of the key's shares it is. Two for the same place cannot be combined. The last byte of a share is its
- * x-coordinate; with a threshold of 1 the share is the key itself and has none.
+ * Which of the key's shares it is; two shares for the same place cannot be combined. The last byte of a share is its
+ * x-coordinate. With a threshold of 1 the share is the key itself and has none.
  */
 function placeOf({ opened: { share } }: Fitting, threshold: number): string {
   return threshold === 1 ? share.reveal() : share.reveal().slice(-2);
 }
 
 /**
- * A holder's highest valid sequence number counts; of two with the same number the one that came first. A share that
- * another holder has in hand is not valid, and becomes so when that holder corrects his: nobody has to send it again.
+ * Per holder, the highest valid sequence number counts; of two equal numbers, the first to arrive. A share that another
+ * holder already gave is not valid. It becomes valid when that holder corrects theirs: nobody has to send it again.
  */
 function refuseSupersededAndSame(all: readonly Examined[], threshold: number): void {
   const held = new Map<string, Fitting>();
@@ -225,7 +225,9 @@ function refuseSupersededAndSame(all: readonly Examined[], threshold: number): v
   }
 }
 
-/** The service takes a share that is too short without a word and fails at the threshold: the majority tells it. */
+/**
+ * The service silently accepts a share that is too short and fails at the threshold, so the majority's length decides.
+ */
 function refuseOddLengths(all: readonly Examined[]): void {
   const counted = accepted(all);
   const lengthOf = ({ opened }: Fitting) => opened.share.reveal().length;

@@ -6,7 +6,7 @@ import { looksLikeShare } from '../documents/key-shares';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
 
-/** The run in whose name a worker acts: namespace, Workflow ID, Run ID, from the activity's own context. */
+/** The run that a worker acts for: namespace, Workflow ID and Run ID, from the activity's own context. */
 export interface RunContext {
   readonly ns: string;
   readonly wid: string;
@@ -19,25 +19,25 @@ export interface SealSpec<K extends SealedKind = SealedKind> {
   /** Inventory name of the cluster on which the secret is used. */
   readonly cluster: string;
   readonly clusterId: string;
-  /** Closed list of what the secret may be used for, for example `dr.promote`. */
+  /** Complete list of permitted uses, for example `dr.promote`. */
   readonly uses: readonly string[];
-  /** Life in seconds from now, at most 60 days (a lifetime, not a point in time). */
+  /** Lifetime in seconds from now, at most 60 days. Not a point in time. */
   readonly expSeconds: number;
 }
 
-/** What the opener is about to do. Every member comes from the activity itself, none from the sealed value. */
+/** The intended use. Every member comes from the activity itself, none from the sealed value. */
 export interface OpenSpec<K extends SealedKind = SealedKind> {
   readonly kind: K;
   readonly cluster: string;
   readonly clusterId: string;
   readonly use: string;
-  /** Opens also what an earlier run of the same Workflow ID sealed, and what is past its expiry. Deletion uses only. */
+  /** Also opens values that an earlier run of the same Workflow ID sealed, and expired values. For deletion only. */
   readonly forDeletion?: boolean;
-  /** What people do where it is expired, of what no run makes for itself. */
+  /** What people do if the value has expired and no run can make a new one by itself. */
   readonly nextWhenExpired?: string;
 }
 
-/** What ends a token's life: only this may be opened with `forDeletion`. */
+/** The only use that may be opened with `forDeletion`: it ends the token. */
 const DELETION = 'dr.operation-token.delete';
 
 const TYP = 'runbooks-sealed-v1';
@@ -68,13 +68,14 @@ function refuse(
   throw new RunbookError('SEALED_VALUE_INVALID', `The sealed value is refused: ${why}.`, more);
 }
 
-/** Makes one entry `kid:base64key` for the file of `RUNBOOKS_SEAL_KEYS_FILE`. */
+/** Creates one entry `kid:base64key` for the file that `RUNBOOKS_SEAL_KEYS_FILE` names. */
 export function newSealKey(kid = `k${randomBytes(4).toString('hex')}`): Secret<'private-key'> {
-  if (!KEY_ID.test(kid)) throw new RunbookError('INVALID_INPUT', 'A seal key is named with letters, digits, - and _.');
+  if (!KEY_ID.test(kid))
+    throw new RunbookError('INVALID_INPUT', 'The name of a seal key may contain letters, digits, - and _ only.');
   return new Secret('private-key', `${kid}:${randomBytes(32).toString('base64')}`);
 }
 
-/** What one entry of the key ring serves for. */
+/** The keys derived from one entry of the key ring. */
 interface DerivedKeys {
   readonly sealing: Uint8Array;
   readonly attesting: Uint8Array;
@@ -84,7 +85,7 @@ function derive(key: Uint8Array, info: string): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), info, 32));
 }
 
-/** The workers' sealing keys: the first seals, all open, so that a key is rotated by putting a new one in front. */
+/** The workers' seal keys. The first one seals; all of them open. To rotate, put a new key in front. */
 export class SealKeyring {
   readonly #keys: ReadonlyMap<string, DerivedKeys>;
   /** Identifier of the entry that seals. */
@@ -96,9 +97,10 @@ export class SealKeyring {
   }
 
   /**
-   * Reads the file of `RUNBOOKS_SEAL_KEYS_FILE`: `kid:base64key`, one a line or separated by commas, each key 32 bytes.
+   * Reads the text of `RUNBOOKS_SEAL_KEYS_FILE`: `kid:base64key`, one per line or separated by commas, each key 32
+   * bytes.
    *
-   * @throws RunbookError `SEAL_KEY_MISSING`; the text names the number of the bad entry, never the entry.
+   * @throws RunbookError `SEAL_KEY_MISSING`; the message gives the number of the bad entry, never the entry.
    */
   static parse(text: string): SealKeyring {
     const entries = text.split(/[\s,]+/).filter((entry) => entry !== '');
@@ -112,8 +114,8 @@ export class SealKeyring {
       if (!KEY_ID.test(kid) || key.length !== 32 || !strict || keys.has(kid)) {
         throw new RunbookError(
           'SEAL_KEY_MISSING',
-          `Entry ${index + 1} of RUNBOOKS_SEAL_KEYS_FILE is not "kid:base64 of 32 bytes" with a name of its own.`,
-          { next: 'Make a key with `runbook keys seal`.' },
+          `Entry ${index + 1} of RUNBOOKS_SEAL_KEYS_FILE is not "kid:base64 of 32 bytes" with a unique name.`,
+          { next: 'Create a key with `runbook keys seal`.' },
         );
       }
       keys.set(kid, {
@@ -125,7 +127,7 @@ export class SealKeyring {
     const [first] = keys.keys();
     if (first === undefined) {
       throw new RunbookError('SEAL_KEY_MISSING', 'The file of RUNBOOKS_SEAL_KEYS_FILE is empty.', {
-        next: 'Make a key with `runbook keys seal` and give every worker the same one.',
+        next: 'Create a key with `runbook keys seal`, and give every worker the same key.',
       });
     }
     return new SealKeyring(keys, first);
@@ -136,7 +138,7 @@ export class SealKeyring {
     return this.#keys.get(kid)?.sealing;
   }
 
-  /** The derived key with which entry `kid` attests what a worker observed. */
+  /** The derived key of entry `kid` that attests what a worker observed. */
   attestingKey(kid: string): Uint8Array | undefined {
     return this.#keys.get(kid)?.attesting;
   }
@@ -147,10 +149,10 @@ export class SealKeyring {
 }
 
 /**
- * Seals a secret for the way through Temporal, bound to the run, one cluster and its uses (protocol: "Sealed value").
+ * Seals a secret for transport through Temporal, bound to the run, one cluster and its uses (protocol: "Sealed value").
  *
  * @param context the activity's own run, never from input.
- * @throws RunbookError `SEALED_VALUE_INVALID` for a binding that could not be opened again.
+ * @throws RunbookError `SEALED_VALUE_INVALID` if the value could never be opened again.
  */
 export async function sealValue<K extends SealedKind>(
   keyring: SealKeyring,
@@ -158,9 +160,10 @@ export async function sealValue<K extends SealedKind>(
   spec: SealSpec<K>,
   secret: Secret<K>,
 ): Promise<Sealed<K>> {
-  if (!(spec.expSeconds > 0 && spec.expSeconds <= MAX_LIFE_SECONDS)) refuse('a life must be between 1 s and 60 days');
-  if (spec.uses.length === 0) refuse('it would have no use');
-  const key = keyring.derivedKey(keyring.sealingKid) ?? refuse('no key seals');
+  if (!(spec.expSeconds > 0 && spec.expSeconds <= MAX_LIFE_SECONDS))
+    refuse('its lifetime must be between 1 s and 60 days');
+  if (spec.uses.length === 0) refuse('it lists no use');
+  const key = keyring.derivedKey(keyring.sealingKid) ?? refuse('no seal key is available');
   const iat = Math.floor(Date.now() / 1000);
   const plaintext = Buffer.from(secret.reveal(), 'utf8');
   const { ns, wid, rid } = context;
@@ -173,15 +176,16 @@ export async function sealValue<K extends SealedKind>(
     .encrypt(key)
     .finally(() => plaintext.fill(0));
   if (sealed.length > MAX_SEALED_LENGTH) refuse('it would be larger than 16 KiB');
-  // The brand is given here and nowhere else.
+  // Nothing else creates the type `Sealed`.
   return sealed as Sealed<K>;
 }
 
 /**
- * Opens a sealed value, if it was sealed for exactly this: the run, kind, cluster and use; and if it is not expired.
+ * Opens a sealed value if it was sealed for exactly this run, kind, cluster and use, and has not expired.
  *
  * @param context the activity's own run, never from input.
- * @throws RunbookError `SEALED_VALUE_INVALID`; the text says which binding failed and repeats nothing of the value.
+ * @throws RunbookError `SEALED_VALUE_INVALID`; the message names the binding that failed and quotes nothing of the
+ * value.
  */
 export async function openValue<K extends SealedKind>(
   keyring: SealKeyring,
@@ -191,21 +195,21 @@ export async function openValue<K extends SealedKind>(
 ): Promise<Secret<K>> {
   const { header, plaintext } = await decrypt(keyring, sealed);
   const forDeletion = spec.forDeletion === true;
-  if (forDeletion && spec.use !== DELETION) refuse('only a deletion may be opened for deletion');
+  if (forDeletion && spec.use !== DELETION) refuse('only a deletion may open it for deletion');
 
   if (header.ns !== context.ns || header.wid !== context.wid) refuse('it belongs to another workflow');
   if (header.rid !== context.rid && !forDeletion) refuse('it belongs to another run of this workflow');
   if (header.kind !== spec.kind) refuse('it holds another kind of secret');
   if (header.cluster !== spec.cluster || header.clusterId !== spec.clusterId) refuse('it is meant for another cluster');
   if (!header.uses.includes(spec.use)) refuse('it is not meant for this use');
-  // A generated operation token outlives its sealed form: what could not be deleted in time must stay deletable.
+  // A generated operation token outlives its sealed form, so an expired value must stay usable for deletion.
   if (header.exp <= Math.floor(Date.now() / 1000) && !forDeletion) {
-    refuse('it is expired', {
-      observed: `good until ${new Date(header.exp * 1000).toISOString()}`,
-      needed: 'a value that was sealed less than its life ago',
+    refuse('it has expired', {
+      observed: `valid until ${new Date(header.exp * 1000).toISOString()}`,
+      needed: 'a value within its lifetime',
       next:
         spec.nextWhenExpired ??
-        'Decide retry: the run makes another one for that, and asks the key holders where it needs them again.',
+        'Decide retry: the run makes a new one, and asks the key holders again if it needs them.',
     });
   }
   return new Secret(spec.kind, plaintext);
@@ -236,13 +240,13 @@ async function decrypt(
   }
 }
 
-/** Names the entry that was taken away too early. What does not look like a name is not repeated. */
+/** Names the entry that was removed too early. Never quotes a name that could be a key share. */
 function refuseLacking(kid: string): never {
   const entry = KEY_ID.test(kid) && !looksLikeShare(kid) ? `the entry ${kid}` : 'the entry';
   refuse(`it was sealed with a key that this worker does not have: put ${entry} back into RUNBOOKS_SEAL_KEYS_FILE`, {
     observed: `RUNBOOKS_SEAL_KEYS_FILE lacks ${entry}`,
-    needed: `${entry} in RUNBOOKS_SEAL_KEYS_FILE, behind the others`,
-    next: `Whoever runs the workers puts ${entry} back behind the others and restarts them; then decide retry. Nothing is lost.`,
+    needed: `${entry} in RUNBOOKS_SEAL_KEYS_FILE, after the others`,
+    next: `The person who runs the workers puts ${entry} back after the others and restarts the workers. Then decide retry. Nothing is lost.`,
   });
 }
 
@@ -250,15 +254,15 @@ function readHeader(sealed: string): z.infer<typeof protectedHeader> {
   try {
     return protectedHeader.parse(decodeProtectedHeader(sealed));
   } catch {
-    return refuse('its header is not the one of a sealed value');
+    return refuse('its header is not that of a sealed value');
   }
 }
 
 const SEALED = /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]+\.\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+/g;
 
 /**
- * The names of the seal keys that `keyring` lacks to open the sealed values in `value`: a history, an entry of the record. Looks
- * into every text and every payload; opens nothing.
+ * The names of the seal keys that `keyring` lacks to open the sealed values in `value`, such as a history or an entry
+ * of the record. Searches every text and every payload; opens nothing.
  */
 export function missingSealKeys(keyring: SealKeyring, value: unknown): readonly string[] {
   const kids = new Set<string>();
@@ -285,19 +289,19 @@ function kidOf(sealed: string): string | undefined {
   }
 }
 
-/** What a worker observed, and a later run believes. */
+/** What identifies an observation of a worker that a later run relies on. */
 export interface AttestedFacts {
   readonly deployment: string;
   readonly kind: 'wal-samples' | 'record' | 'record-entry' | 'held-demotion';
-  /** Of the observation, epoch ms. */
+  /** Time of the observation, epoch ms. */
   readonly time: number;
 }
 
 /**
- * The mark of the workers on an observation: `kid.mac`, the HMAC-SHA256 with a key derived from the first entry of the
- * key ring. Whoever may write to the namespace, and has no seal key, cannot make one.
+ * The workers' mark on an observation: `kid.mac`, an HMAC-SHA256 with a key derived from the first entry of the key
+ * ring. Write access to the namespace is not enough to create one: it takes a seal key.
  *
- * @param content JSON; what it says of its time, deployment and run is the caller's to compare.
+ * @param content JSON. The caller must compare the time, deployment and run in it.
  */
 export function attest(keyring: SealKeyring, facts: AttestedFacts, content: unknown): string {
   const kid = keyring.sealingKid;
@@ -306,10 +310,10 @@ export function attest(keyring: SealKeyring, facts: AttestedFacts, content: unkn
   return `${kid}.${macOf(key, facts, content).toString('base64url')}`;
 }
 
-/** The name of the seal key that a mark says it was made with. */
+/** The name of the seal key that a mark claims. */
 export const kidOfMark = (mark: string): string => mark.split('.', 1)[0] ?? '';
 
-/** Whether a worker with a key of the ring made this mark on exactly this. Any key of the ring counts. */
+/** Whether a worker made this mark on exactly these facts and this content, with any key of the ring. */
 export function isAttested(keyring: SealKeyring, facts: AttestedFacts, content: unknown, mark: unknown): boolean {
   if (typeof mark !== 'string' || mark.length > 200) return false;
   const [, mac = ''] = mark.split('.');
@@ -319,7 +323,9 @@ export function isAttested(keyring: SealKeyring, facts: AttestedFacts, content: 
   return given.length === wanted.length && timingSafeEqual(given, wanted);
 }
 
-/** JSON as it is parsed and written again keeps the order of members: what passed through Temporal has the same text. */
+/**
+ * Parsing and serializing JSON keeps the order of members, so content that passed through Temporal has the same text.
+ */
 function macOf(key: Uint8Array, { deployment, kind, time }: AttestedFacts, content: unknown): Buffer {
   return createHmac('sha256', key).update(JSON.stringify({ deployment, kind, time, content }), 'utf8').digest();
 }

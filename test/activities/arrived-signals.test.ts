@@ -73,7 +73,7 @@ describe("the server's record of who sent a signal", () => {
   });
 
   it.each([
-    ['somebody else sent it', 'user:henry', 'the server saw somebody else send it'],
+    ['somebody else sent it', 'user:henry', 'the server recorded somebody else as its sender'],
     ['the server records nobody', undefined, 'is authentication on?'],
   ] as const)('refuses an approval where %s', async (_why, principal, why) => {
     bench.history = { events: [signaled('approve', approval('grace'), principal)] };
@@ -97,7 +97,7 @@ describe("the server's record of who sent a signal", () => {
     bench.history = { events: [sent('certificate'), sent('jwt')] };
     const { verdicts } = await check([1, 2]);
     expect(verdicts).toMatchObject([
-      { accepted: false, text: expect.stringContaining('the server saw somebody else send it') as string },
+      { accepted: false, text: expect.stringContaining('the server recorded somebody else as its sender') as string },
       { accepted: true },
     ]);
   });

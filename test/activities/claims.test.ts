@@ -195,7 +195,7 @@ describe('an order to the whole run', () => {
 
   it.each<[string, () => unknown, string]>([
     ['nothing but a name', () => undefined, 'a take-over needs a document'],
-    ['a document that orders something else', () => order('grace', 'pause'), 'it orders something else'],
+    ['a document that orders something else', () => order('grace', 'pause'), 'its action is not that of its signal'],
     ['a document about another run', () => order('grace', 'takeOver', 'another'), 'another run'],
     ['a document of somebody who may not decide here', () => order('cleo'), 'is for the approvers'],
     [

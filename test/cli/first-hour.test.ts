@@ -253,7 +253,7 @@ it('a key that arrives takes the place of no other one, is nobody else, and make
   expect(await readFile(inventory, 'utf8')).toBe(before);
   expect(await add(line('fay'), '--groups', 'approvers, ')).toMatchObject({ code: 0 });
   expect((await loadInventory(inventory)).people.get('fay')?.groups).toEqual(['approvers']);
-  expect(await add(line('ben'), '--replace')).toMatchObject(refusal('fay has this'));
+  expect(await add(line('ben'), '--replace')).toMatchObject(refusal('fay already has this'));
 });
 
 it('add-person keeps what a colleague changed in the file while fingerprints were compared', async () => {

@@ -124,7 +124,7 @@ describe('runbook share', () => {
     expect(code).toBe(3);
     expect(questions).toEqual(Array(3).fill('Passphrase of the signing key'));
     expect(err).toMatch(
-      /next: Look it up in your password store[^]*Call the operators now, at a number that you know: somebody who stands by must give instead/,
+      /next: Look up the passphrase in your password manager[^]*Call them now, at a number that you already know: a stand-by holder must give a share instead/,
     );
     expect(right.err + err).not.toContain('canary');
     // From a file, without a terminal, or of a file that is no key: once.
@@ -305,7 +305,7 @@ describe('runbook share in a rehearsal', () => {
     const { code, out, err, questions } = await rehearse([], { answers: ['payments'] });
     expect(code).toBe(0);
     expect(questions).toEqual(['To go on with the REHEARSAL, type the name of the deployment']);
-    for (const shown of ['your key share is NOT asked for', 'payments', 'olga (UNVERIFIED)', RUN.rid])
+    for (const shown of ['do NOT give your key share', 'payments', 'olga (UNVERIFIED)', RUN.rid])
       expect(err).toContain(shown);
     expect(err.split('\n')[0]).toBe('REHEARSAL: no key share is asked for. Keep yours where it is.');
     expect(err).not.toContain('Warning');

@@ -108,12 +108,12 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await check(page, `${invitation.jws}\n${pinOf(stage)}`, 'ben');
     const message = await messageOf(page, 1);
     const fingerprints = [stage.workersKey, other].map(({ kid }) => spokenFingerprint(kid));
-    for (const text of ['STOP', 'Do not type your share', ...fingerprints, 'a number that you know'])
+    for (const text of ['STOP', 'Do not type your key share', ...fingerprints, 'a number that you already know'])
       expect(message).toContain(text);
     expect([await page.isVisible('#step-2'), await page.isVisible('#share')]).toEqual([false, false]);
 
     const published = await stage.open();
-    expect(await published.page.innerText('#warnings')).toContain('made for no key');
+    expect(await published.page.innerText('#warnings')).toContain('trusts no key');
     expect(await published.page.isVisible('#step-1')).toBe(false);
   });
 
@@ -139,7 +139,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await page.waitForSelector('#step-2:not([hidden])');
     await page.fill('#cluster', 'east');
     await page.click('#agree');
-    expect(await messageOf(page, 2)).toContain('not that name');
+    expect(await messageOf(page, 2)).toContain('does not match the invitation');
     await page.fill('#cluster', 'west');
     await page.keyboard.press('Enter');
     await page.waitForSelector('#step-3:not([hidden])');
@@ -163,7 +163,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await pass();
     await page.fill('#cluster', 'west');
     await page.click('#agree');
-    for (const text of ['The invitation is expired.', 'Get it from the run'])
+    for (const text of ['The invitation has expired.', 'Get the current invitation from the run'])
       expect(await messageOf(page, 2)).toContain(text);
     expect(await page.isVisible('#share')).toBe(false);
 
@@ -172,7 +172,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await page.fill('#share', SHARE);
     await pass();
     await page.click('#encrypt');
-    expect(await messageOf(page, 3)).toContain('The invitation is expired.');
+    expect(await messageOf(page, 3)).toContain('The invitation has expired.');
     expect(await page.isVisible('#envelope')).toBe(false);
   });
 
@@ -198,7 +198,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await check(page, rehearsal.jws, 'ben');
     await agree(page, 'payments');
     expect(await page.isVisible('#share')).toBe(false);
-    const title = 'REHEARSAL: no key share is asked for';
+    const title = 'REHEARSAL: do not type your key share';
     expect([await page.innerText('#title'), await page.title()]).toEqual([title, title]);
     expect(await page.innerText('body')).not.toContain('Give your key share');
     expect(await page.innerText('#step-3')).toContain('Do not type your key share');
@@ -273,7 +273,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await page.goto(`${address}/frame`);
     const frame = page.frameLocator('iframe');
     await frame.locator('#warnings .box').waitFor();
-    expect(await frame.locator('#warnings').innerText()).toContain('inside of another page');
+    expect(await frame.locator('#warnings').innerText()).toContain('inside another page');
     expect(await frame.locator('#step-1').isVisible()).toBe(false);
   });
 });

@@ -129,54 +129,64 @@ describe('mistakes', () => {
       'holder and stand-by',
       HOLDERS,
       `${HOLDERS}, standBy: [dan]`,
-      'dan is a holder already: stand-by holders are asked',
+      'dan is already a holder: stand-by holders are asked',
     ],
     [
       'stand-by holders who are never asked',
       `${HOLDERS}, `,
       'holders: [ben], standBy: [cyd], inviteStandByAfter: 20m, ',
-      'inviteStandByAfter: stand-by holders would never be asked: collectFor ends before',
+      'inviteStandByAfter: stand-by holders would never be asked: collectFor ends first',
     ],
-    ['a cluster in two DR sets', 'europe: [eu]', 'europe: [eu, west]', 'cluster west is in DR set main already'],
+    ['a cluster in two DR sets', 'europe: [eu]', 'europe: [eu, west]', 'cluster west is already in DR set main'],
     ['a cluster that only JavaScript knows', 'europe: [eu]', 'europe: [eu, constructor]', 'has no cluster constructor'],
-    ['an address twice', 'https://10.2.0.4:8200', 'https://10.1.0.5:8200', 'cluster east has this address already'],
+    ['an address twice', 'https://10.2.0.4:8200', 'https://10.1.0.5:8200', 'cluster east already has this address'],
     ['plain http', 'http://127.0.0.1:8300', 'http://10.9.0.1:8300', 'plain http is allowed on loopback addresses only'],
-    ['an address with a path', 'https://10.2.0.4:8200', 'https://10.2.0.4:8200/v1', 'an address holds no path'],
-    ['a password', 'https://10.2.0.4:8200', 'https://a:b@10.2.0.4:8200', 'no user name and no password'],
+    [
+      'an address with a path',
+      'https://10.2.0.4:8200',
+      'https://10.2.0.4:8200/v1',
+      'an address must not contain a path',
+    ],
+    ['a password', 'https://10.2.0.4:8200', 'https://a:b@10.2.0.4:8200', 'must not contain a user name or password'],
     ['no address at all', "['https://10.2.0.4:8200']", '[]', 'a cluster has at least one API address'],
-    ['a bad name', '      west:', '      West_1:', 'lower-case letters, digits and hyphens'],
-    ['a longer comparison in an outage', 'heartbeatAge: 15s', 'merkleEvidence: 3s', 'at most 2 s of an outage'],
-    ['a change without end', 'heartbeatAge: 15s', 'promote: 6m', 'a change is given 5 minutes at most'],
+    ['a bad name', '      west:', '      West_1:', 'lowercase letters, digits and hyphens'],
+    ['a longer comparison in an outage', 'heartbeatAge: 15s', 'merkleEvidence: 3s', 'at most 2s of an outage'],
+    ['a change without end', 'heartbeatAge: 15s', 'promote: 6m', 'a change gets at most 5 minutes'],
     ['a duration of nothing', 'heartbeatAge: 15s', 'heartbeatAge: 0s', 'a positive number with a unit'],
     ['too few approvers', 'plan: { approvals: 1', 'plan: { approvals: 2', '2 needed, but only 1 may approve'],
     [
       'approvals that could only be claims',
       'ben: { groups: [holders], attestation: claimed }',
       'ben: { groups: [approvers], attestation: claimed }',
-      'gates.force.approvals: it could be met by claims alone, which count only in a laboratory: ben has no key',
+      'gates.force.approvals: only claims could satisfy this gate, and claims count only in a laboratory: ben has no key',
     ],
     [
       'force by one person',
       '      go: {',
       '      force: { approvals: 1, groups: [approvers], validFor: 1h }\n      go: {',
-      'force needs two different people at least',
+      'force needs at least two different people',
     ],
     ['a group of nobody', '[approvers], validFor: 10m', '[approvers, none], validFor: 10m', 'nobody is in group none'],
     ['a principal without a name', "principal: 'user:dan'", 'principal: { type: certificate }', 'or { type, name }'],
-    ['a principal without a principal', ", principal: 'user:dan'", '', 'needs the principal'],
+    ['a principal without a principal', ", principal: 'user:dan'", '', 'needs a principal'],
     ['a mistyped key', `'${KEY}'`, `'${KEY.slice(0, -2)}AA'`, 'a public key is'],
     ['a login', '{ env: EU_TOKEN }', '{ approle: { roleId: a } }', 'a source is { env: VARIABLE } or'],
     ['a relative hook', '/opt/quiesce', 'quiesce', 'absolute path of a program'],
     ['a command and a call', QUIESCE, `${CALL}, command: [/opt/quiesce] }`, 'hooks.quiesce.command: unknown field'],
-    ['a header in the file', QUIESCE, `${CALL}, headers: { a: Bearer-1 } }`, 'the secret itself never stands'],
+    [
+      'a header in the file',
+      QUIESCE,
+      `${CALL}, headers: { a: Bearer-1 } }`,
+      'the inventory never contains the secret itself',
+    ],
     ['a reserved header', QUIESCE, `${CALL}, headers: { Host: { env: HOST } } }`, 'the call sets this header itself'],
     ['a hook by plain http', QUIESCE, `${CALL.replace('https', 'http')} }`, 'plain http is allowed on loopback'],
-    ['a hook that takes longer than an attempt may', 'timeout: 20s', 'timeout: 20m', 'takes at most 150 s'],
-    ['two sources of a batch token', 'limits: {', ROTATED, 'kept in the record: leave batchToken out'],
+    ['a hook that takes longer than an attempt may', 'timeout: 20s', 'timeout: 20m', 'gets at most 150 s'],
+    ['two sources of a batch token', 'limits: {', ROTATED, 'kept in the record: remove batchToken'],
     // What a target of notifications may not be.
     ['an address that everybody could read', ...ofTarget('kind: slack, url: https://hooks.example/x'), 'a source is'],
-    ['no event at all', ...ofTarget(`${CHAT}, events: []`), 'never be told anything'],
-    ['a long time limit', ...ofTarget(`${CHAT}, timeout: 1m`), '10 s at most'],
+    ['no event at all', ...ofTarget(`${CHAT}, events: []`), 'never be notified'],
+    ['a long time limit', ...ofTarget(`${CHAT}, timeout: 1m`), 'at most 10 s'],
     ['two targets of one name', ...ofTarget(`${CHAT} }\n      - { name: a, ${CHAT}`), 'a is listed twice'],
     ['an objective in words', ...member('objectives: { loss: some }'), 'WAL entries, or the word none'],
     ['another version', 'version: 1', 'version: 2', 'inventories of version 1'],
@@ -197,9 +207,9 @@ describe('mistakes', () => {
       'ben: { groups: [holders]',
       'ben: { groups: [security]',
     );
-    expect(mistakes(both).join('\n')).toContain('gates.go.approvals: it could be met by claims alone');
+    expect(mistakes(both).join('\n')).toContain('gates.go.approvals: only claims could satisfy this gate');
     expect(mistakes(both).join('\n')).toContain(
-      'ben has no key. Take attestation: claimed away; each runs "runbook join"',
+      'ben has no key. Remove attestation: claimed; each of them runs "runbook join"',
     );
     expect(mistakes(both.replace('  payments:\n', '  payments:\n    laboratory: true\n'))).toEqual([]);
   });
@@ -219,7 +229,7 @@ describe('mistakes', () => {
       .replace(/ *clusterId: .*\n/, '')
       .replaceAll('//10.', '//10.9');
     expect(mistakes(`${EXAMPLE}${other}`).join('\n')).toContain(
-      'orders.clusters.east: deployment payments has a cluster of this name already',
+      'orders.clusters.east: deployment payments already has a cluster of this name',
     );
   });
 

@@ -42,7 +42,7 @@ describe('an approval', () => {
   });
 
   it('cannot be claimed for a person who signs, nor for one whom the server must see', async () => {
-    expect(await refused(approval)).toContain('demands a signature');
+    expect(await refused(approval)).toContain('requires a signature');
     await refused({ ...approval, name: 'pia' });
     await refused({ ...approval, name: 'pia' }, { principal: jwt('user:ben') });
     await refused(await signDocument(DOCUMENT_TYPES.approval, { ...approval, name: 'pia' }, pia.key));
@@ -122,7 +122,7 @@ describe('the policy of a gate', () => {
   it('says what is missing in words', () => {
     expect(evaluateGate(both, 'req', [approve('ada', 'approvers')]).missing).toEqual([
       '1 more of sam',
-      'an approval by a member of security, other than req, who asked',
+      'an approval by a member of security, other than the requester req',
     ]);
   });
 

@@ -124,6 +124,6 @@ describe('an invitation to a rehearsal', () => {
     const asRehearsal = (jws: string) => verifyInvitation(jws, checks, 'rehearsal');
     await expect(asRehearsal(created.jws)).rejects.toThrow('not of type runbooks-rehearsal-v1');
     const dressedUp = await signDocument(DOCUMENT_TYPES.rehearsal, created.invitation, key);
-    await expect(asRehearsal(dressedUp)).rejects.toThrow('members that this tool knows');
+    await expect(asRehearsal(dressedUp)).rejects.toThrow('members that this tool expects');
   });
 });

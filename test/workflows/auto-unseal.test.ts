@@ -51,7 +51,7 @@ describe('auto-unseal', () => {
     const pins = [{ environment: 'test', ...scenario.workersKey }];
     const request = await verifyRequest(invitation, { pins, now: Date.now(), holder: 'ada' });
     expect(JSON.stringify(requestFacts(request, Date.now()))).toContain(
-      'it unseals itself: your share is a RECOVERY key share',
+      'it unseals itself, so your share is a RECOVERY key share',
     );
     await run.people();
     const report = await run.report();

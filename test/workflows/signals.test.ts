@@ -106,9 +106,9 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
       [await approvalOf(grace, { ...right, rid: OTHER_RUN }), /another run/],
       [
         await approvalOf(grace, { ...right, gate: 'go' }),
-        /another gate, and gate plan is open.* Next: .*`runbook abort \S+` stops the run/,
+        /another gate; gate plan is open.* Next: .*`runbook abort \S+` stops the run/,
       ],
-      [await approvalOf({ ...grace, name: 'mallory' }, right), /does not know the person/],
+      [await approvalOf({ ...grace, name: 'mallory' }, right), /a person whom the inventory does not list/],
       [await approvalOf({ ...grace, key: person('henry').key }, right), /signature|verif|key/],
       [{ yes: true }, /members/],
       [await approvalOf(person('emil'), right), /is authentication on\?/],
