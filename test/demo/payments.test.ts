@@ -91,7 +91,7 @@ describe('runbook dev', () => {
     const { address, namespace } = temporalServer();
     const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
     const dev = new Program(join(homes, name), env, ['dev', '--reports', reports]);
-    await dev.says('Ctrl-C here ends everything');
+    await dev.says('Ctrl-C here stops everything');
     return dev;
   };
   const leftBy = (name: string) => readdir(join(homes, name, 'tmp'));
@@ -112,7 +112,7 @@ describe('runbook dev', () => {
     const dev = await start('ended');
     dev.child.kill('SIGINT');
     expect(await dev.ended).toBe(130);
-    expect(dev.output).toMatch(/reports stay\.\nStopping \.\.\.\n$/);
+    expect(dev.output).toMatch(/Reports are kept\.\nStopping \.\.\.\n$/);
     expect(await leftBy('ended')).toEqual([]);
   });
 });
