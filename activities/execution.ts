@@ -185,9 +185,9 @@ async function heartbeating<T>(
   setMaxListeners(0, signal);
   let progress = '';
   const heartbeatMs = Math.min(HEARTBEAT_MS, (info.heartbeatTimeoutMs ?? Infinity) / HEARTBEATS);
-  const givenUp = new AttemptFence(context, 2 * heartbeatMs);
+  const fence = new AttemptFence(context, 2 * heartbeatMs);
   const timer = setInterval(() => {
-    givenUp.turn();
+    fence.tick();
     context.heartbeat({ progress });
   }, heartbeatMs);
   try {
@@ -201,8 +201,8 @@ async function heartbeating<T>(
       throwIfCancelled: () => {
         if (signal.aborted) throw new CancelledFailure('cancelled before the call was sent');
       },
-      assertCurrentAttempt: () => givenUp.throwIfSo(),
-      mayBeGivenUp: () => givenUp.mayBeReplaced(),
+      assertCurrentAttempt: () => fence.throwIfNotCurrent(),
+      mayBeGivenUp: () => fence.mayBeReplaced(),
     });
   } finally {
     clearInterval(timer);
@@ -294,7 +294,7 @@ function shown(text: string | undefined): string | undefined {
 const ASK_MS = 3_000;
 
 /** `replaced`: another attempt may be at work. `run-over`: no attempt is. */
-type Standing = 'counts' | 'replaced' | 'run-over';
+type Standing = 'current' | 'replaced' | 'run-over';
 
 /**
  * Whether an attempt of an activity is still current. A stalled process (frozen, its machine paused, its event loop
@@ -307,19 +307,19 @@ type Standing = 'counts' | 'replaced' | 'run-over';
 class AttemptFence {
   #monotonic = performance.now();
   #wall = Date.now();
-  #stoodStill = false;
+  #stalled = false;
 
-  /** @param stillMs - this long without {@link turn} counts as a stall */
+  /** @param stallMs - this long without {@link tick} counts as a stall */
   constructor(
     private readonly context: Context,
-    private readonly stillMs: number,
+    private readonly stallMs: number,
   ) {}
 
   /** Called at intervals by a timer of this process. */
-  turn(): void {
+  tick(): void {
     const monotonic = performance.now();
     const wall = Date.now();
-    this.#stoodStill ||= Math.max(monotonic - this.#monotonic, wall - this.#wall) > this.stillMs;
+    this.#stalled ||= Math.max(monotonic - this.#monotonic, wall - this.#wall) > this.stallMs;
     this.#monotonic = monotonic;
     this.#wall = wall;
   }
@@ -328,29 +328,29 @@ class AttemptFence {
    * @throws CancelledFailure if this attempt was cancelled or is no longer current
    * @throws RunbookError TEMPORAL_UNAVAILABLE if it cannot be determined whether it is current
    */
-  async throwIfSo(): Promise<void> {
+  async throwIfNotCurrent(): Promise<void> {
     if (this.context.cancellationSignal.aborted) throw new CancelledFailure('cancelled before the call was sent');
-    this.turn();
-    while (this.#stoodStill) {
+    this.tick();
+    while (this.#stalled) {
       // A stall while Temporal is asked may make its answer obsolete: then it is asked again.
-      this.#stoodStill = false;
+      this.#stalled = false;
       const standing = await this.#ask().catch((error: unknown): never => {
-        this.#stoodStill = true;
+        this.#stalled = true;
         throw error;
       });
-      if (standing !== 'counts') {
-        this.#stoodStill = true;
+      if (standing !== 'current') {
+        this.#stalled = true;
         throw new CancelledFailure('replaced or ended by Temporal while the worker was stalled');
       }
-      this.turn();
+      this.tick();
     }
   }
 
   /** Whether another attempt may have replaced this one; also true if Temporal does not answer. */
   async mayBeReplaced(): Promise<boolean> {
-    this.turn();
+    this.tick();
     const { notFound = false, timedOut = false, reset = false } = this.context.cancellationDetails ?? {};
-    if (!this.#stoodStill && !notFound && !timedOut && !reset) return false;
+    if (!this.#stalled && !notFound && !timedOut && !reset) return false;
     return this.#ask().then(
       (standing) => standing === 'replaced',
       () => true,
@@ -367,7 +367,7 @@ class AttemptFence {
       );
       if (status.name !== 'RUNNING') return 'run-over';
       const mine = raw.pendingActivities?.find(({ activityId }) => activityId === info.activityId);
-      return mine?.attempt === info.attempt ? 'counts' : 'replaced';
+      return mine?.attempt === info.attempt ? 'current' : 'replaced';
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return 'run-over';
       throw new RunbookError('TEMPORAL_UNAVAILABLE', 'It cannot be determined whether this attempt is still current.', {

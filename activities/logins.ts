@@ -254,9 +254,9 @@ export class Logins {
       if (error.httpStatus !== 400 && error.httpStatus !== 403) throw failure;
       const until = Date.now() + (login.method === 'approle' ? LOCKED_MS : REFUSED_MS);
       const again = `The worker does not send the same login again before ${new Date(until).toISOString()}. If you corrected the role, retry after that time, or restart the workers.`;
-      const told = failure.with({ next: `${failure.next ?? ''} ${again}` });
-      refused.set(entry.name, { error: told, digest, until });
-      throw told;
+      const refusal = failure.with({ next: `${failure.next ?? ''} ${again}` });
+      refused.set(entry.name, { error: refusal, digest, until });
+      throw refusal;
     });
     refused.delete(entry.name);
     const now = Date.now();

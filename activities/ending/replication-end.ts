@@ -201,8 +201,8 @@ function refused(
   needed: string,
   more: { readonly next?: string; readonly retryable?: boolean } = {},
 ): RunbookError {
-  const told = { cluster, observed: describeReplication(observed), needed, retryable: observed.mode === 'unknown' };
-  return new RunbookError('PRECONDITION_FAILED', message, { ...told, ...more });
+  const details = { cluster, observed: describeReplication(observed), needed, retryable: observed.mode === 'unknown' };
+  return new RunbookError('PRECONDITION_FAILED', message, { ...details, ...more });
 }
 
 /** Waits until the primary sees no peer with this id and the secondary, if given, sees no primary. */
@@ -244,11 +244,11 @@ export async function awaitReplicationDisabled(input: OnCluster & OfKind): Promi
       ({ mode }) => ({ node, mode: mode }),
       orElse(signal, ({ code }) => ({ node, mode: `not readable (${code})` })),
     );
-  const describe = (told: readonly { readonly node: string; readonly mode: string }[]) =>
-    told.map(({ node, mode }) => `${node} ${mode}`).join('; ');
+  const describe = (nodes: readonly { readonly node: string; readonly mode: string }[]) =>
+    nodes.map(({ node, mode }) => `${node} ${mode}`).join('; ');
   const seen = await awaitState(execution, {
     read: () => Promise.all(entry.addresses.map(modeOf)),
-    until: (told) => told.every(({ mode }) => mode === 'disabled'),
+    until: (nodes) => nodes.every(({ mode }) => mode === 'disabled'),
     budgetMs: limits.demoteMs,
     describe,
     needed: `every node of ${cluster} reports that ${kindName(kind)} replication is disabled`,

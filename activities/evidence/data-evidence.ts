@@ -50,11 +50,11 @@ async function recordByMarker(
     const before = await access.client.keyValue.read(place, { token: await access.credential(), signal });
     return records.read(deployment, [parsed(before?.['record'])]);
   };
-  const untold = orElse(signal, ({ code }) => {
+  const ifSilent = orElse(signal, ({ code }) => {
     log.warn({ deployment, code }, 'the record was not compared with the marker');
     return { head: undefined, alarms: [] };
   });
-  return compared().catch(untold);
+  return compared().catch(ifSilent);
 }
 
 function parsed(text: unknown): unknown {
@@ -159,8 +159,8 @@ export async function compareAfterDemotion(
   let observed = 'nothing was read in time';
   while (!inTime.aborted) {
     execution.throwIfCancelled();
-    const untold = orElse(execution.signal, () => undefined);
-    const read = [former, next].map((each) => readStatus(each, kind, signal).catch(untold));
+    const ifSilent = orElse(execution.signal, () => undefined);
+    const read = [former, next].map((each) => readStatus(each, kind, signal).catch(ifSilent));
     const [before, after] = await Promise.all(read);
     reached = after?.lastRemoteWal ?? reached;
     const evidence = equalRoots(oldPrimary, before?.merkleRoot, newPrimary, after?.merkleRoot);
@@ -213,8 +213,10 @@ export async function demandNoLoss(
 ): Promise<void> {
   if (roots.former !== undefined && roots.former === roots.next) return;
   const [from, to] = [oldPrimary.entry.name, newPrimary.entry.name];
-  const untold = orElse(signal, () => undefined);
-  const seen = await Promise.all([oldPrimary, newPrimary].map((each) => readStatus(each, kind, signal).catch(untold)));
+  const ifSilent = orElse(signal, () => undefined);
+  const seen = await Promise.all(
+    [oldPrimary, newPrimary].map((each) => readStatus(each, kind, signal).catch(ifSilent)),
+  );
   const [former, next] = seen.map((each) => each?.merkleRoot);
   if (former !== undefined && former === next) return;
   const { activities } = readHistory(await historyOf(temporal, run));

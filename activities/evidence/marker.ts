@@ -93,7 +93,7 @@ export async function checkMarker(
     const path = places && apiPathOf(places.beside);
     const reads = places && error.code === 'SERVICE_ERROR' ? ', while reads are answered' : '';
     const failed = { observed: `${path ?? deployment.marker.path}: ${error.observed ?? error.code}${reads}`, needed };
-    const next = mendMarker(name, path, error);
+    const next = markerFix(name, path, error);
     return {
       judged: check(MARKER_CHECK, name, false, { ...failed, next }),
       rights: places ? markerRights(places) : {},
@@ -101,7 +101,7 @@ export async function checkMarker(
   }
 }
 
-function mendMarker(cluster: string, path: string | undefined, { code, next, httpStatus }: RunbookError): string {
+function markerFix(cluster: string, path: string | undefined, { code, next, httpStatus }: RunbookError): string {
   if (BROKEN.has(code)) return stopBroken(cluster, httpStatus);
   return path !== undefined && code === 'PERMISSION_DENIED'
     ? `Add to the policy of the credential of ${cluster}: path "${path}" { capabilities = ["create", "read", "update"] }`

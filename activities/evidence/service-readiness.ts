@@ -141,11 +141,11 @@ export async function proveWrite(
     if (!isRunbookError(error)) throw error;
     const text = `${cluster} accepted no write from the workers: ${error.code}${error.observed === undefined ? '' : `, ${error.observed}`}.`;
     const broken = isRunbookError(last) && BROKEN.has(last.code) ? stopBroken(cluster, last.httpStatus) : undefined;
-    const mend = broken ?? error.next;
-    const next = `Check immediately whether clients can write to ${cluster}. ${mend ?? ''}`.trim();
+    const fix = broken ?? error.next;
+    const next = `Check immediately whether clients can write to ${cluster}. ${fix ?? ''}`.trim();
     throw error.with({
       retryable: false,
-      next: mend,
+      next: fix,
       findings: [{ severity: 'critical', code: 'write-not-proven', text, next }],
     });
   }

@@ -226,19 +226,19 @@ export function lossBound(
     const wal = sampledDr(sample, primary)?.lastWal;
     return wal === undefined ? [] : [{ at: sample.at, entries: BigInt(wal) }];
   });
-  const told = written.at(-1);
+  const last = written.at(-1);
   const unseen = `no WAL sample shows ${primary} as primary and ${secondary} as its secondary since their last role change`;
-  if (!told) return { bound: undefined, why: unseen };
-  const age = `${Math.max(0, Math.round((now.at - told.at) / 1_000))} s old`;
+  if (!last) return { bound: undefined, why: unseen };
+  const age = `${Math.max(0, Math.round((now.at - last.at) / 1_000))} s old`;
   const receivedThen = counting
     .flatMap((sample) => sampledDr(sample, secondary)?.lastRemoteWal ?? [])
     .reduce((most, each) => (BigInt(each) > most ? BigInt(each) : most), 0n);
   const received = now.received === undefined ? receivedThen : BigInt(now.received);
-  const wrote = `${primary} had written up to WAL ${told.entries} at its last sample (${age})`;
+  const wrote = `${primary} had written up to WAL ${last.entries} at its last sample (${age})`;
   const after = `what ${primary} wrote after that sample is not known`;
-  const untold = `${wrote}; what ${secondary} received is not reported; ${after}`;
-  if (received === 0n) return { bound: undefined, why: untold };
-  const missing = told.entries - received;
+  const unreported = `${wrote}; what ${secondary} received is not reported; ${after}`;
+  if (received === 0n) return { bound: undefined, why: unreported };
+  const missing = last.entries - received;
   const bound = String(missing > 0n ? missing : 0n);
   const has = missing > 0n ? `lacks at least ${bound} of these entries` : 'has every entry up to that sample';
   const seen = now.received === undefined ? 'by its last sample' : 'by now';

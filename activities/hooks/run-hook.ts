@@ -95,10 +95,10 @@ export async function callHook(request: HookRequest): Promise<ChangeResult> {
   });
   if (!ended.ok) throw failed(hook, entry, ended, again);
   const how = ended.how === 'exit 0' ? 'exit code 0' : ended.how;
-  return resultOf({ outcome: 'done', calledAt, calls: 1 }, `${hook} hook ended with ${how}${said(ended)}`);
+  return resultOf({ outcome: 'done', calledAt, calls: 1 }, `${hook} hook ended with ${how}${outputText(ended)}`);
 }
 
-const said = ({ output }: HookEnd): string => (output === '' ? '' : `; its output: ${output}`);
+const outputText = ({ output }: HookEnd): string => (output === '' ? '' : `; its output: ${output}`);
 
 /** @throws RunbookError UNKNOWN_CLUSTER, PRECONDITION_FAILED, INVALID_INPUT: nothing was started */
 function factsOf(clusters: Clusters, { hook, deployment, ...given }: HookRequest, { run, step }: Execution): HookFacts {
@@ -150,7 +150,7 @@ async function demandPrimary(
 function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean): RunbookError {
   const { how, begun } = ended;
   const answered = /^(exit|status) /.test(how);
-  const seen = `${how}${said(ended)}`;
+  const seen = `${how}${outputText(ended)}`;
   // An idempotent hook is tried once more, so that a brief failure needs nobody; after that a person decides.
   const retryable = entry.idempotent && !again;
   if (begun && !answered && !entry.idempotent) return unseen(hook, how, seen);

@@ -11,7 +11,7 @@ import { awaitSettled, awaitAnswer, readActConfirm, resultOf, withCredential } f
 import { ANSWER_BUDGET_MS, awaitIdentity, readClusterId } from '../tokens/operation-token';
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
 import { describeReplication, kindName, rolesText } from '../observe';
-import { readSource, toldPrimaries, readBothKinds, readSealsOf } from './following';
+import { readSource, reportedPrimaries, readBothKinds, readSealsOf } from './following';
 import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
 import { joinByToken, readPrimary } from './join-by-token';
 import type { BothKinds } from './following';
@@ -75,7 +75,7 @@ export async function enableSecondary(input: JoinInput): Promise<ChangeResult & 
   return { ...(await joinByToken(joining, use, calledBefore)), nodes };
 }
 
-/** The last check of both clusters: refuses if the target replicates, is sealed, or would receive more than approved. */
+/** The last check of both clusters: refuses if the target replicates, is sealed, or would get more than approved. */
 async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
   const { input, source, target, clusterId } = joining;
   const { signal } = currentExecution();
@@ -118,8 +118,8 @@ function hasJoined(
   if (!roles) return mayHaveCalled && sealed.length > 0;
   const { mode } = roles[kind];
   if (mode !== 'secondary' && mode !== 'bootstrapping') return false;
-  const told = toldPrimaries(roles[kind]);
-  return told.length === 0 ? mayHaveCalled : told.some((each) => addresses.has(each));
+  const reported = reportedPrimaries(roles[kind]);
+  return reported.length === 0 ? mayHaveCalled : reported.some((each) => addresses.has(each));
 }
 
 /** @throws RunbookError PRECONDITION_FAILED if the cluster has a role of any kind */

@@ -67,8 +67,8 @@ export async function readSealsOf({ entry, client }: ClusterAccess, signal: Abor
       return { address, sealed: status?.sealed };
     }),
   );
-  const saying = (sealed?: boolean) => (sealed === undefined ? 'does not answer' : sealed ? 'sealed' : 'unsealed');
-  return { nodes, observed: nodes.map(({ address, sealed }) => `${address} ${saying(sealed)}`).join('; ') };
+  const sealText = (sealed?: boolean) => (sealed === undefined ? 'does not answer' : sealed ? 'sealed' : 'unsealed');
+  return { nodes, observed: nodes.map(({ address, sealed }) => `${address} ${sealText(sealed)}`).join('; ') };
 }
 
 /** A performance secondary finds the new primary through addresses that it already knows: it does not need minutes. */
@@ -92,11 +92,11 @@ export async function readSource(source: ClusterAccess, kind: ReplicationKind, s
 
 /** Done-criterion of update-primary (facts 2.11): the new primary is among the known ones. */
 export function follows(replication: ReplicationObservation, addresses: ReadonlySet<string>): boolean {
-  return replication.mode === 'secondary' && toldPrimaries(replication).some((address) => addresses.has(address));
+  return replication.mode === 'secondary' && reportedPrimaries(replication).some((address) => addresses.has(address));
 }
 
 /** The cluster addresses of its primary that a secondary reports. */
-export function toldPrimaries({
+export function reportedPrimaries({
   knownPrimaryClusterAddresses = [],
   primaryClusterAddress = '',
 }: ReplicationObservation): readonly string[] {
@@ -186,7 +186,7 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind) {
   };
 }
 
-/* After a cluster was enabled as secondary: seals, initial copy, and whether it accepts a credential (facts 2.8, 3.2) */
+/* After a cluster was enabled as secondary: seals, initial copy, whether it accepts a credential (facts 2.8, 3.2). */
 
 /** Consecutive reads that must agree: a node that restarts is sealed or disabled for a moment. */
 const STABLE_READS = 3;
@@ -252,8 +252,8 @@ function watchBootstrap(
 ) {
   const [isDisabled, isSealed, isStuck, isThere] = [inARow(), inARow(), inARow(), inARow()];
   const phases: string[] = [];
-  const tooLong = (ms: number, what: string, told: { observed: string; needed: string; next: string }) =>
-    new RunbookError('CONFIRMATION_TIMEOUT', `${what} for ${ms / 1000} s.`, { cluster, retryable: false, ...told });
+  const tooLong = (ms: number, what: string, details: { observed: string; needed: string; next: string }) =>
+    new RunbookError('CONFIRMATION_TIMEOUT', `${what} for ${ms / 1000} s.`, { cluster, retryable: false, ...details });
   /**
    * Whether the cluster streams with every node unsealed, in several reads. Throws if it is not a secondary, or was
    * sealed, silent or stuck for too long.
@@ -264,7 +264,7 @@ function watchBootstrap(
     const phase = phaseOf(replication);
     if (phases.at(-1) !== phase) phases.push(phase);
     const observed = describeReplication(replication);
-    if (isDisabled(replication?.mode === 'disabled').looks >= STABLE_READS * 2)
+    if (isDisabled(replication?.mode === 'disabled').reads >= STABLE_READS * 2)
       throw new RunbookError(
         'STATE_DIVERGED',
         `${cluster} is not a ${kindName(kind)} secondary: the join did not take effect.`,
@@ -280,11 +280,11 @@ function watchBootstrap(
         next: 'Start the nodes that do not answer. Unseal nodes with the key shares of the primary, restart nodes that unseal themselves, then retry.',
       });
     const inStep = streamsAndLives(replication, heartbeatAgeMs);
-    const { looks } = isThere(inStep && sealed.length === 0);
-    if (inStep) return looks >= STABLE_READS;
+    const { reads } = isThere(inStep && sealed.length === 0);
+    if (inStep) return reads >= STABLE_READS;
     // A cluster that copies may be silent for hours. One that reports idle, or no connection, does not copy.
     const stuck = isStuck(phase === 'stream-wals' || phase === 'idle');
-    if (stuck.looks > STABLE_READS && stuck.forMs > streamingMs)
+    if (stuck.reads > STABLE_READS && stuck.forMs > streamingMs)
       throw tooLong(streamingMs, `${cluster} has had no live connection to its primary`, {
         observed,
         needed: 'an initial copy in progress, or streaming with a fresh heartbeat',
@@ -296,13 +296,13 @@ function watchBootstrap(
 }
 
 /** Counts the consecutive reads that say so, and the time since the first of them, ms. */
-function inARow(): (says: boolean) => { readonly looks: number; readonly forMs: number } {
-  let looks = 0;
+function inARow(): (holds: boolean) => { readonly reads: number; readonly forMs: number } {
+  let reads = 0;
   let since = 0;
-  return (says) => {
-    looks = says ? looks + 1 : 0;
-    if (looks <= 1) since = performance.now();
-    return { looks, forMs: performance.now() - since };
+  return (holds) => {
+    reads = holds ? reads + 1 : 0;
+    if (reads <= 1) since = performance.now();
+    return { reads, forMs: performance.now() - since };
   };
 }
 

@@ -49,7 +49,7 @@ const NO_KEY: ReadonlySet<string> = new Set([
   'SERVICE_ERROR',
 ]);
 /** Errors that mean that an activation token was not accepted. A token serves once, so another one is needed. */
-const NOT_TAKEN: ReadonlySet<string> = new Set(['OUTCOME_UNKNOWN', 'CONFIRMATION_TIMEOUT', 'BAD_REQUEST']);
+const NOT_ACCEPTED: ReadonlySet<string> = new Set(['OUTCOME_UNKNOWN', 'CONFIRMATION_TIMEOUT', 'BAD_REQUEST']);
 
 /** A secondary that is about to follow a primary. */
 export interface JoinInput extends BetweenClusters, OfKind, SecondaryToken {
@@ -115,7 +115,7 @@ export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, agai
     if (activation.revoked) revoked = `; the id ${joining.clusterId} was revoked first`;
     const used = await useActivationToken(joining, use, { ...activation, keyNode: key?.node }, sent);
     if (typeof used !== 'string') return { ...used, observed: used.observed + revoked };
-    if (tries === MAX_TRIES || performance.now() > endsAt) throw notTaken(joining, tries, used);
+    if (tries === MAX_TRIES || performance.now() > endsAt) throw notAccepted(joining, tries, used);
     execution.progress(`${used}; retrying with a new public key and a new token`);
   }
 }
@@ -245,7 +245,7 @@ async function useActivationToken<S>(
     if (isRunbookError(error) && error.observed === KEY_GONE)
       return `the active node of ${cluster} changed: ${KEY_GONE}`;
     // While the call may be in flight, another token would revoke its id, and the secondary would follow no primary.
-    if (isRunbookError(error) && NOT_TAKEN.has(error.code) && sent.calls > 0 && !execution.doubt.mayHaveSent)
+    if (isRunbookError(error) && NOT_ACCEPTED.has(error.code) && sent.calls > 0 && !execution.doubt.mayHaveSent)
       return `${cluster} did not accept the activation token (${error.code})`;
     throw isRunbookError(error) ? error.with({ findings: [...error.findings, notSeenUsed(joining)] }) : error;
   }
@@ -280,7 +280,7 @@ function notIssued(cluster: string, deadline: Deadline, error: RunbookError): Ru
   });
 }
 
-function notTaken(joining: JoinTarget, tries: number, why: string): RunbookError {
+function notAccepted(joining: JoinTarget, tries: number, why: string): RunbookError {
   const { name } = joining.target.entry;
   return new RunbookError('STATE_DIVERGED', `${tries} activation tokens in a row could not be used: ${why}.`, {
     cluster: name,
@@ -329,8 +329,8 @@ export async function issueOutsideToken(
   const on = await awaitNamed(source, ANSWER_BUDGET_MS);
   await beforeSending(async () => {
     const operation = `${kind}.primary.secondary-token` as const;
-    const doing = { operation, on, detail: outsideDetail(outside, expected) };
-    await verifyBeginning(input, doing);
+    const intended = { operation, on, detail: outsideDetail(outside, expected) };
+    await verifyBeginning(input, intended);
     if (expected) await requireFilter(source, outside.id, outside.id, expected, signal);
   });
   const { id, ttl, publicKey: secondaryPublicKey } = outside;

@@ -29,9 +29,9 @@ export async function checkFormerPrimaryDemoted(
 ): Promise<{ readonly observed: string; readonly at: number; readonly silentNodes: number }> {
   const { kind, primary, secondary } = input;
   const { source, target, limits } = betweenClusters(input);
-  const said = await requireDemoted(kind, target, source, Math.min(CHECK_BUDGET_MS, limits.demoteMs));
-  const silentNodes = said.nodes.filter((mode) => !KNOWN_MODES.includes(mode)).length;
-  return { observed: `${secondary}: ${opinionsText(said)}; ${primary} serves`, at: Date.now(), silentNodes };
+  const opinions = await requireDemoted(kind, target, source, Math.min(CHECK_BUDGET_MS, limits.demoteMs));
+  const silentNodes = opinions.nodes.filter((mode) => !KNOWN_MODES.includes(mode)).length;
+  return { observed: `${secondary}: ${opinionsText(opinions)}; ${primary} serves`, at: Date.now(), silentNodes };
 }
 
 /** Runs the `unfence` hook; refuses while any node of the former primary reports that it is primary. */
@@ -41,8 +41,8 @@ export async function unfenceFormerPrimary(
   const { deployment, kind, primary, secondary } = input;
   const { limits, source, target } = betweenClusters(input);
   const on = await awaitNamed(target, limits.demoteMs);
-  const successor = await awaitNamed(source, limits.demoteMs);
-  await verifyOperation(input, { operation: 'hook.unfence', on, with: successor });
+  const newPrimary = await awaitNamed(source, limits.demoteMs);
+  await verifyOperation(input, { operation: 'hook.unfence', on, with: newPrimary });
   await requireDemoted(kind, target, source, limits.demoteMs);
   return callHook({ deployment, hook: 'unfence', from: secondary, to: primary });
 }
@@ -55,15 +55,15 @@ async function requireDemoted(
   budgetMs: number,
 ): Promise<RoleOpinions> {
   const { name } = access.entry;
-  const said = await demandNoNodePrimary(access, kind, budgetMs);
-  if (said.active !== 'secondary') {
+  const opinions = await demandNoNodePrimary(access, kind, budgetMs);
+  if (opinions.active !== 'secondary') {
     throw new RunbookError('PRECONDITION_FAILED', `It is not proven that ${name} is demoted: it must stay fenced.`, {
       cluster: name,
-      observed: opinionsText(said),
+      observed: opinionsText(opinions),
       needed: 'its active node reports secondary, and no node reports primary',
       next: `Check ${name}. Do not unfence it manually before it reports secondary; if it was unfenced, fence it again.`,
     });
   }
   await demandServing(other, kind, `${name} must stay fenced`);
-  return said;
+  return opinions;
 }

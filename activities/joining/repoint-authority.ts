@@ -69,8 +69,8 @@ export async function verifyJoining(
   if (use === 'enable') {
     const detail = kind === 'dr' ? {} : { detail: describeFilter(filter) };
     const verify = begun ? verifyOperation : verifyBeginning;
-    const doing = { operation: `${kind}.secondary.enable`, ...pair, ...detail } as const;
-    await verify(input, doing);
+    const intended = { operation: `${kind}.secondary.enable`, ...pair, ...detail } as const;
+    await verify(input, intended);
     return;
   }
   await verifyFollowing(deployment, authority, {

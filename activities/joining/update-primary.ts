@@ -90,16 +90,16 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
   const verify = (begun: boolean) => verifyFollowing(deployment, authority, { ...way, begun });
   await verify(true);
   const { known, reading, pointedSince } = await pointing(input, addresses);
-  const told = (state: ReplicationObservation): Told => ({ cluster: secondary, [kind]: state });
+  const observed = (state: ReplicationObservation): Told => ({ cluster: secondary, [kind]: state });
   const changed = await readActConfirm(execution, {
     ...reading,
     until: pointedSince(await reading.read()),
-    allow: (state) => demand([attachedBefore(told(state), kind)], 'Refused', state.mode === 'unknown'),
+    allow: (state) => demand([attachedBefore(observed(state), kind)], 'Refused', state.mode === 'unknown'),
     prepare: async (seen) => {
       const from: Told = { cluster: primary, [kind]: await readKind(source, kind, signal) };
       const next = `Start secondaryRepointing of ${secondary} to its ${kindName(kind)} primary with {"form": "token"}.`;
-      const knows = knowsSecondary(from, told(seen), kind);
-      demand([hasRole(from, kind, 'primary', next), sameSet(kind, from, told(seen), next), knows], 'Refused');
+      const knows = knowsSecondary(from, observed(seen), kind);
+      demand([hasRole(from, kind, 'primary', next), sameSet(kind, from, observed(seen), next), knows], 'Refused');
       if (expected) await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
       // The step may have been parked for hours since the plan was judged.
       await verify(false);

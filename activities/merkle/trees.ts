@@ -167,8 +167,8 @@ export async function startDrReindex(
   const { deployment, cluster, token, options, epochBefore } = input;
   const { execution, clusters, signal, access } = onCluster(input);
   const on = await awaitNamed(access, ANSWER_BUDGET_MS);
-  const doing = { operation: 'dr.secondary.reindex', on, detail: reindexDetail(options) } as const;
-  await verifyOperation(input, doing);
+  const intended = { operation: 'dr.secondary.reindex', on, detail: reindexDetail(options) } as const;
+  await verifyOperation(input, intended);
   const drOperationToken = await openOperationToken(access, on.clusterId, token, 'dr.reindex');
   const others = othersOfSet(clusters.deployment(deployment), 'dr', cluster);
   const changed = await readActConfirm(execution, {
@@ -183,7 +183,7 @@ export async function startDrReindex(
       // The last check: the secondary must not be needed for a failover now.
       const accesses = others.map((name) => clusters.of(deployment, name));
       await demandOnePrimary(accesses, cluster, signal);
-      await verifyBeginning(input, doing);
+      await verifyBeginning(input, intended);
       const parameters = { drOperationToken, ...options };
       const { secondary } = access.client.dr;
       const within = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
@@ -229,12 +229,12 @@ function refuseUnlessSecondary({ mode }: ReindexState, cluster: string): void {
 
 /** Exactly one other cluster must answer as primary: otherwise a failover may be under way and need this secondary. */
 async function demandOnePrimary(others: readonly ClusterAccess[], cluster: string, signal: AbortSignal): Promise<void> {
-  const told = others.map((access) => {
+  const answers = others.map((access) => {
     const { name } = access.entry;
     return readKind(access, 'dr', signal).then(
       (dr): Told => ({ cluster: name, dr }),
       orElse(signal, ({ code }): Told => ({ cluster: name, error: code })),
     );
   });
-  demand([primaryStable(await Promise.all(told), cluster)], `${cluster} was not reindexed`);
+  demand([primaryStable(await Promise.all(answers), cluster)], `${cluster} was not reindexed`);
 }

@@ -28,7 +28,7 @@ export interface HeldWrites {
  * @returns undefined if the plan quiesces nobody, or if loss is accepted and writes continue
  * @throws RunbookError PRECONDITION_FAILED if no loss is accepted and clients still write
  */
-export async function seeHeldWrites(
+export async function verifyHeldWrites(
   { choices }: RunbookPlan,
   access: ClusterAccess,
   { kind }: OfKind,

@@ -60,23 +60,23 @@ export async function quiesceByQuota(
 ): Promise<ChangeResult> {
   const { deployment, kind, otherCluster } = input;
   const { execution, clusters, limits, access } = onCluster(input);
-  const [on, successor] = await Promise.all([
+  const [on, candidate] = await Promise.all([
     awaitNamed(access, limits.demoteMs),
     awaitNamed(clusters.of(deployment, otherCluster), limits.demoteMs),
   ]);
-  await verifyBeginning(input, { operation: `${kind}.primary.quiesce-by-quota`, on, with: successor });
+  await verifyBeginning(input, { operation: `${kind}.primary.quiesce-by-quota`, on, with: candidate });
   // It may be sent again at any time: the target state is the same from every starting point.
   execution.doubt.mayHaveSent = false;
   const calledAt = Date.now();
   const { observed } = await holdByQuota(execution, access).catch(async (error: unknown): Promise<never> => {
-    if (isRunbookError(error) && error.code !== 'REQUEST_CANCELLED') await letGo(execution, access);
+    if (isRunbookError(error) && error.code !== 'REQUEST_CANCELLED') await releaseAfterFailure(execution, access);
     throw error;
   });
   return resultOf({ outcome: 'done', calledAt, calls: 1 }, observed);
 }
 
 /** Clients must not stay quiesced until a person decides. If this fails, the end of the run releases them. */
-async function letGo(execution: Execution, access: ClusterAccess): Promise<void> {
+async function releaseAfterFailure(execution: Execution, access: ClusterAccess): Promise<void> {
   try {
     await execution.assertCurrentAttempt();
     await access.client.sys.deleteRateLimitQuota(quotaName(execution.run.rid), await changingSoon(access, execution));
@@ -168,10 +168,10 @@ export async function takingRequests(primary: ClusterAccess, signal: AbortSignal
   const others = clusters.all(deployment).filter(({ entry }) => entry.drSet !== drSet);
   const secondaries = await Promise.all(
     others.map(async (each) => {
-      const untold = orElse(signal, (error): never => {
+      const ifSilent = orElse(signal, (error): never => {
         throw silent(each.entry.name, error);
       });
-      const { mode } = await readStatus(each, 'performance', signal).catch(untold);
+      const { mode } = await readStatus(each, 'performance', signal).catch(ifSilent);
       return mode === 'secondary' ? [each] : [];
     }),
   );
@@ -187,36 +187,38 @@ function silent(cluster: string, error: RunbookError): RunbookError {
   });
 }
 
-type NodeWord = 'refused' | 'admitted' | 'silent';
+type NodeAnswer = 'refused' | 'admitted' | 'silent';
 
 /** @returns the nodes that refused a request; a node that does not answer at all serves no clients either */
 async function awaitRefusals(execution: Execution, accesses: readonly ClusterAccess[]): Promise<string[]> {
   const asked = accesses.flatMap((access) => access.entry.addresses.map((node) => ({ access, node })));
   // Earlier attempts did not see this quota: their time does not count.
-  const words = await awaitState(
+  const seen = await awaitState(
     { ...execution, spentMs: 0 },
     {
       read: () =>
-        Promise.all(asked.map(async ({ access, node }) => ({ node, word: await askClient(access, node, execution) }))),
-      until: (said) =>
-        said.every(({ word }) => word !== 'admitted') &&
+        Promise.all(
+          asked.map(async ({ access, node }) => ({ node, answer: await askClient(access, node, execution) })),
+        ),
+      until: (answers) =>
+        answers.every(({ answer }) => answer !== 'admitted') &&
         accesses.every(({ entry }) =>
-          said.some(({ node, word }) => word === 'refused' && entry.addresses.includes(node)),
+          answers.some(({ node, answer }) => answer === 'refused' && entry.addresses.includes(node)),
         ),
       budgetMs: execution.timing.quotaMs,
-      describe: (said) => said.map(({ node, word }) => `${node}: ${word}`).join(', '),
+      describe: (answers) => answers.map(({ node, answer }) => `${node}: ${answer}`).join(', '),
       needed: 'every node that serves requests answers 429',
       pollMs: 100,
     },
   );
-  return words.filter(({ word }) => word === 'refused').map(({ node }) => node);
+  return seen.filter(({ answer }) => answer === 'refused').map(({ node }) => node);
 }
 
 /** Errors of nodes that serve no requests: down, sealed, or without a leader. */
 const TAKES_NONE = ['UNREACHABLE', 'CONNECTION_LOST', 'SERVICE_SEALED', 'SERVICE_UNAVAILABLE', 'REDIRECT_REFUSED'];
 
 /** The answer for a client whose path is not exempt. No token is needed: a quota counts before authentication. */
-async function askClient({ client }: ClusterAccess, node: string, { signal }: Execution): Promise<NodeWord> {
+async function askClient({ client }: ClusterAccess, node: string, { signal }: Execution): Promise<NodeAnswer> {
   try {
     await client.sys.licenseStatus({ node, signal });
     return 'admitted';

@@ -31,7 +31,7 @@ export interface Sides {
 }
 
 /** The DR status of a cluster; waits until it answers. */
-export function awaitTold(access: ClusterAccess, budgetMs: number) {
+export function awaitDrStatus(access: ClusterAccess, budgetMs: number) {
   const execution = currentExecution();
   const { name: cluster } = access.entry;
   const read = () => readStatus(access, 'dr', execution.signal);
@@ -48,15 +48,15 @@ export async function demandGone(sides: Sides, plan: RunbookPlan, memory: proof.
   const judge = kind === 'dr' ? signsAgainst : performanceSignsAgainst;
   const judging = judge(sides, plan);
   judging.catch(() => undefined);
-  const said = await proof.askRole(lost, signal, kind);
-  refusePrimary(otherCluster, said, kind);
+  const opinions = await proof.askRole(lost, signal, kind);
+  refusePrimary(otherCluster, opinions, kind);
   // A cluster that answers was demoted or was never the primary, as the signs show. A promotion of it by this run whose
   // answer was lost must not take effect late.
   const promotion = { deployment, kind, gate: 'promote', candidate, other: lost } as const;
-  if (said.active !== undefined) await proof.proveNotPrimary(execution, promotion, memory);
+  if (opinions.active !== undefined) await proof.proveNotPrimary(execution, promotion, memory);
   // That proof may have waited: the signs of the outage are read after it.
-  const against = await (said.active === undefined ? judging : judge(sides, plan));
-  if (against.length > 0) throw spokeAgainst(against);
+  const against = await (opinions.active === undefined ? judging : judge(sides, plan));
+  if (against.length > 0) throw contradictedBy(against);
 }
 
 async function signsAgainst(
@@ -86,12 +86,12 @@ export async function refusePrimaryMember({ deployment, cluster, otherCluster }:
   const execution = currentExecution();
   const { clusters } = execution;
   const others = othersOfSet(clusters.deployment(deployment), 'dr', cluster).filter((name) => name !== otherCluster);
-  const said = await Promise.all(
+  const opinions = await Promise.all(
     others.map(async (name) => ({ name, ...(await proof.askRole(clusters.of(deployment, name), execution.signal)) })),
   );
-  for (const each of said) refusePrimary(each.name, each);
-  const silent = said.filter(({ active }) => active === undefined);
-  await proof.refuseDoubtful(execution, silent);
+  for (const each of opinions) refusePrimary(each.name, each);
+  const silent = opinions.filter(({ active }) => active === undefined);
+  await proof.refusePossiblyPromoted(execution, silent);
   return silent.map(({ name, nodes }) => ({
     severity: 'warning',
     code: 'dr-member-silent',
@@ -143,11 +143,11 @@ export async function demandNoNodePrimary(
   budgetMs: number,
 ): Promise<proof.RoleOpinions> {
   const { name } = access.entry;
-  const said = await proof.askOnceSettled(access, currentExecution().signal, kind, budgetMs);
-  if (!said.nodes.includes('primary')) return said;
+  const opinions = await proof.askUntilSettled(access, currentExecution().signal, kind, budgetMs);
+  if (!opinions.nodes.includes('primary')) return opinions;
   throw new RunbookError('STATE_DIVERGED', `A node of ${name} still reports that it is ${kindName(kind)} primary.`, {
     cluster: name,
-    observed: opinionsText(said),
+    observed: opinionsText(opinions),
     needed: 'no node reports primary',
     next: `Keep ${name} fenced; if it was unfenced, fence it again. Check the node that reports primary, and retry once it knows of the demotion.`,
   });
@@ -170,7 +170,7 @@ export async function awaitPrimaryGone(input: {
     read: async () => {
       const judged = await readSigns(clusters, deployment, { from, to, alsoGone }, execution.signal);
       const [silence] = judged;
-      if (silence?.verdict === 'fail') throw spokeAgainst([silence]);
+      if (silence?.verdict === 'fail') throw contradictedBy([silence]);
       return judged;
     },
     until: signsAgree,
@@ -195,10 +195,10 @@ export async function fenceLostPrimary(input: {
 }): Promise<ChangeResult> {
   const { deployment, from, to, authority } = input;
   const { clusters, signal, limits, access } = onCluster({ deployment, cluster: to });
-  const successor = await awaitNamed(access, limits.promoteMs);
-  const { setId } = await awaitTold(access, limits.promoteMs);
+  const candidate = await awaitNamed(access, limits.promoteMs);
+  const { setId } = await awaitDrStatus(access, limits.promoteMs);
   const on = identityOfLost(clusters.of(deployment, from).entry, setId);
-  const plan = await verifyOperation(input, { operation: 'hook.fence', on, with: successor });
+  const plan = await verifyOperation(input, { operation: 'hook.fence', on, with: candidate });
   const judged = { deployment, gate: gateOf('hook.fence'), requestedBy: plan.requestedBy, authority };
   await beforeSending(async () => {
     await demandGone({ deployment, kind: 'dr', cluster: to, otherCluster: from }, plan);
@@ -222,7 +222,7 @@ export async function readSigns(
   const deployment = clusters.deployment(name);
   const { from, to } = named;
   const found = findFailoverSides(deployment, named, await observeDeployment(clusters, name, signal));
-  if ('verdict' in found) throw spokeAgainst([found]);
+  if ('verdict' in found) throw contradictedBy([found]);
   if (!found.to.dr) {
     throw new RunbookError('SERVICE_UNAVAILABLE', `${to} does not report whether it hears from ${from}.`, {
       cluster: to,
@@ -263,7 +263,7 @@ export function signsText(signs: readonly Check[]): string {
 }
 
 /** The error for signs that contradict a failover: nobody is asked to approve it, and nothing is promoted. */
-export function spokeAgainst(signs: readonly Check[]): RunbookError {
+export function contradictedBy(signs: readonly Check[]): RunbookError {
   const [first] = signs;
   return new RunbookError('PRECONDITION_FAILED', `It is not proven that the primary is gone. ${signsText(signs)}`, {
     retryable: false,

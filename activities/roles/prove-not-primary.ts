@@ -68,16 +68,16 @@ export async function proveNotPrimary(
 ): Promise<string | undefined> {
   const { deployment, other, kind, gate } = promotion;
   const { name } = other.entry;
-  const first = await askOnceSettled(other, signal, kind, timing.lagMs);
+  const first = await askUntilSettled(other, signal, kind, timing.lagMs);
   refusePrimary(name, first, kind);
   const record = readHistory(await historyOf(temporal, run));
   const promotions = promotionsIn(record, kind).filter((each) => clusterOf(each) === name);
   if (promotions.some(({ state }) => state === 'running'))
     throw unproven(name, first, `a promotion of ${name} is under way`, kind);
 
-  if (saysSecondary(first)) {
-    const inDoubt = promotions.some(({ state, failure }) => state !== 'completed' && failure?.outcomeKnown !== true);
-    if (!inDoubt || memory.settled) return first.merkleRoot;
+  if (reportsSecondary(first)) {
+    const uncertain = promotions.some(({ state, failure }) => state !== 'completed' && failure?.outcomeKnown !== true);
+    if (!uncertain || memory.settled) return first.merkleRoot;
     await awaitSettled(other, signal, kind, timing.settleMs);
     memory.settled = true;
     return undefined;
@@ -103,15 +103,15 @@ function wasRefused({ state, failure }: RecordedActivity): boolean {
  *
  * @throws RunbookError STATE_DIVERGED
  */
-export async function refuseDoubtful(
+export async function refusePossiblyPromoted(
   { temporal, run }: Pick<ActivityContext, 'temporal' | 'run'>,
   silent: readonly { readonly name: string }[],
 ): Promise<void> {
   if (silent.length === 0) return;
   const promotions = promotionsIn(readHistory(await historyOf(temporal, run)), 'dr');
-  const doubtful = silent.find(({ name }) => promotions.some((each) => clusterOf(each) === name && !wasRefused(each)));
-  if (!doubtful) return;
-  const { name } = doubtful;
+  const uncertain = silent.find(({ name }) => promotions.some((each) => clusterOf(each) === name && !wasRefused(each)));
+  if (!uncertain) return;
+  const { name } = uncertain;
   throw new RunbookError('STATE_DIVERGED', `${name} does not report its role, and this run may have promoted it.`, {
     cluster: name,
     observed: `a promotion of ${name} that is not known to have failed`,
@@ -188,19 +188,19 @@ function sawPrimary({ state, result }: RecordedActivity, name: string, kind: Rep
  * Asks every node. If only standbys say primary, they are asked again for a while: right after a demotion they report
  * the old role. The active node does not lag. What a standby reported counts until an active node contradicts it.
  */
-export async function askOnceSettled(
+export async function askUntilSettled(
   other: ClusterAccess,
   signal: AbortSignal,
   kind: ReplicationKind,
   lagMs: number,
 ): Promise<RoleOpinions> {
   const deadline = new Deadline(lagMs, LAG_POLLS);
-  let sighted: RoleOpinions | undefined;
+  let withPrimary: RoleOpinions | undefined;
   for (;;) {
-    const said = await deadline.poll(() => askRole(other, signal, kind));
-    if (said.nodes.includes('primary')) sighted = said;
-    if (said.active === 'primary' || !said.nodes.includes('primary') || deadline.isOver)
-      return said.active === undefined ? (sighted ?? said) : said;
+    const opinions = await deadline.poll(() => askRole(other, signal, kind));
+    if (opinions.nodes.includes('primary')) withPrimary = opinions;
+    if (opinions.active === 'primary' || !opinions.nodes.includes('primary') || deadline.isOver)
+      return opinions.active === undefined ? (withPrimary ?? opinions) : opinions;
     await delay(Math.min(SETTLE_POLL_MS, lagMs), undefined, { signal });
   }
 }
@@ -217,15 +217,15 @@ async function awaitSettled(
   for (;;) {
     await delay(Math.min(SETTLE_POLL_MS, settleMs), undefined, { signal });
     const began = performance.now();
-    const said = await askRole(other, signal, kind);
-    refusePrimary(name, said, kind);
-    if (!saysSecondary(said))
-      throw unproven(name, said, `a promotion of ${name} without an answer may still take effect`, kind);
+    const opinions = await askRole(other, signal, kind);
+    refusePrimary(name, opinions, kind);
+    if (!reportsSecondary(opinions))
+      throw unproven(name, opinions, `a promotion of ${name} without an answer may still take effect`, kind);
     if (began > until) return;
   }
 }
 
-function saysSecondary({ active }: RoleOpinions): boolean {
+function reportsSecondary({ active }: RoleOpinions): boolean {
   return active === 'secondary' || active === 'disabled';
 }
 
@@ -246,14 +246,14 @@ export function refusePrimary(name: string, { nodes }: RoleOpinions, kind: Repli
   if (nodes.includes('bootstrapping')) throw unproven(name, { active: undefined, nodes }, 'its role is changing', kind);
 }
 
-function unproven(name: string, said: RoleOpinions, why: string, kind: ReplicationKind): RunbookError {
+function unproven(name: string, opinions: RoleOpinions, why: string, kind: ReplicationKind): RunbookError {
   const instead =
     kind === 'dr'
       ? 'start drFailover with {"takeOver": true}, whose approvers attest the fence'
       : 'end this run and start performancePromotion with {"mode": "unplanned"}';
   return new RunbookError('PRECONDITION_FAILED', `It is not proven that ${name} is not primary: ${why}.`, {
     cluster: name,
-    observed: `${name}: ${opinionsText(said)}`,
+    observed: `${name}: ${opinionsText(opinions)}`,
     needed: `the active node of ${name} answers as secondary, or a recent demotion by this run that nothing contradicts`,
     next: `Bring ${name} back and decide again. If it cannot come back, fence it (no clients, no cluster port) and ${instead}. Promoting now could create two primaries.`,
   });

@@ -23,11 +23,11 @@ import { authorisedOn, awaitNamed, readClusterId } from '../tokens/operation-tok
 import { ROLE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
 import { equalRoots, hasReached, mayTakeOver, demandNoLoss } from '../evidence/data-evidence';
 import type { HeldWrites } from '../quiesce/held-writes';
-import { heldEvidence, seeHeldWrites } from '../quiesce/held-writes';
+import { heldEvidence, verifyHeldWrites } from '../quiesce/held-writes';
 import { notePrimaryChange } from './primary-changes';
 import type { Sides } from './other-side';
 import {
-  awaitTold,
+  awaitDrStatus,
   demandGone,
   demandNoNodePrimary,
   demandServing,
@@ -88,14 +88,14 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const patienceMs = former || execution.doubt.mayHaveSent ? limits.demoteMs : limits.demoteMs / 4;
   const patientUntil = performance.now() + patienceMs;
   const own = awaitNamed(access, limits.demoteMs);
-  const silentToo = async (error: unknown) => {
+  const preferOwnError = async (error: unknown) => {
     await own;
     throw error;
   };
-  const [on, successor] = await Promise.all([own, awaitNamed(other, patienceMs).catch(silentToo)]);
-  const doing = { operation: `${kind}.primary.demote`, on, with: successor } as const;
-  const verify = () => verifyBeginning(input, doing);
-  const plan = await verifyOperation(input, doing);
+  const [on, candidate] = await Promise.all([own, awaitNamed(other, patienceMs).catch(preferOwnError)]);
+  const intended = { operation: `${kind}.primary.demote`, on, with: candidate } as const;
+  const verify = () => verifyBeginning(input, intended);
+  const plan = await verifyOperation(input, intended);
   const mayLose = former || plan.choices['acceptLoss'] === 'bounded';
   let written: WalIndex | undefined;
   let held: HeldWrites | undefined;
@@ -110,12 +110,12 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     allow: (state) => {
       demandRole(cluster, kind, 'primary', state);
       written = state.lastWal;
-      const told = check('a loss can be excluded', cluster, mayLose || written !== undefined, {
+      const judged = check('a loss can be excluded', cluster, mayLose || written !== undefined, {
         observed: describeReplication(state),
         needed: `${cluster} reports its last ${kindName(kind)} WAL index`,
         next: 'Start again with {"acceptLoss": "bounded"}.',
       });
-      demand([told], `${cluster} was not demoted`);
+      demand([judged], `${cluster} was not demoted`);
     },
     // The last check before the point of no return.
     prepare: async () => {
@@ -125,10 +125,10 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
         await verify();
         await demandServing(other, kind, `${cluster} was not demoted`);
       } else {
-        held = await seeHeldWrites(plan, access, { kind });
+        held = await verifyHeldWrites(plan, access, { kind });
         written = held?.wal ?? written;
         const upTo = { written: mayLose ? held?.wal : written, mayLose, patientUntil };
-        const seen = await demandSuccessor(input, verify, upTo);
+        const seen = await demandCandidate(input, verify, upTo);
         if (!hasReached(seen, written)) held = undefined;
       }
       return async () => {
@@ -166,7 +166,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
   const [on, otherId] = await Promise.all([
     awaitCandidate(input, promoteMs),
     kind === 'dr' && mode === 'planned'
-      ? clusterIdIfTold(clusters.of(deployment, input.otherCluster), signal)
+      ? clusterIdIfReported(clusters.of(deployment, input.otherCluster), signal)
       : undefined,
   ]);
   const approved = await approvedPromotion(input, on, otherId);
@@ -195,10 +195,15 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
     },
   });
   const result = resultOf(changed, `${cluster}: ${describeReplication(changed.state)}`);
-  const told = findings.length === 0 ? result : { ...result, findings };
+  const reported = findings.length === 0 ? result : { ...result, findings };
   const { runbook } = approved.plan;
-  await notePrimaryChange(execution, deployment, { runbook, runId: execution.run.rid, cluster, at: told.confirmedAt });
-  return told;
+  await notePrimaryChange(execution, deployment, {
+    runbook,
+    runId: execution.run.rid,
+    cluster,
+    at: reported.confirmedAt,
+  });
+  return reported;
 }
 
 /** Clients do not wait for the whole budget if the other cluster can serve them: nothing was sent by then. */
@@ -211,7 +216,7 @@ async function awaitCandidate(input: Promotion, budgetMs: number): Promise<Allow
   } catch (error) {
     if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
     const other = clusters.of(input.deployment, input.otherCluster);
-    if ((await clusterIdIfTold(other, signal)) !== undefined) throw error;
+    if ((await clusterIdIfReported(other, signal)) !== undefined) throw error;
     return awaitNamed(access, budgetMs - quarterMs);
   }
 }
@@ -229,9 +234,9 @@ async function approvedPromotion(
 ): Promise<ApprovedPromotion> {
   const { clusters } = currentExecution();
   const { deployment, kind, cluster, otherCluster, mode } = input;
-  const verify = async (doing: AllowedOperation): Promise<ApprovedPromotion> => ({
-    plan: await verifyOperation(input, doing),
-    operation: doing.operation,
+  const verify = async (intended: AllowedOperation): Promise<ApprovedPromotion> => ({
+    plan: await verifyOperation(input, intended),
+    operation: intended.operation,
   });
   if (kind === 'performance') {
     const operation = `performance.secondary.${mode === 'forced' ? 'promote-force' : 'promote'}` as const;
@@ -248,7 +253,7 @@ async function approvedPromotion(
   }
   const operation = mode === 'forced' ? 'dr.secondary.promote-force' : 'dr.secondary.promote';
   const { access, limits } = onCluster({ deployment, cluster });
-  const { setId } = await awaitTold(access, limits.promoteMs);
+  const { setId } = await awaitDrStatus(access, limits.promoteMs);
   const { entry } = clusters.of(deployment, otherCluster);
   return verify({ operation, on, with: identityOfLost(entry, setId) });
 }
@@ -293,7 +298,7 @@ async function demandLost(
 }
 
 /** Undefined if the cluster does not report its ID; a cluster other than the one in the inventory is refused. */
-function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
+function clusterIdIfReported(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
   const silent = orElse(signal, (error) => {
     if (error.code === 'STATE_DIVERGED') throw error;
     return undefined;
@@ -313,7 +318,7 @@ const CATCH_UP_MS = 30_000;
  * @param upTo.patientUntil - while nothing was sent, a candidate that does not answer is waited for until then
  * @returns the observed candidate
  */
-async function demandSuccessor(
+async function demandCandidate(
   { deployment, kind, cluster, otherCluster, reached }: Demotion,
   verify: () => Promise<unknown>,
   upTo: { readonly written: WalIndex | undefined; readonly mayLose: boolean; readonly patientUntil: number },
