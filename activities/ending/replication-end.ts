@@ -228,7 +228,7 @@ export async function awaitSecondaryGone(
     until: ({ gone }) => gone,
     budgetMs: limits.streamingMs,
     describe: (seen) => seen.observed,
-    needed: `${id} is gone on ${cluster}${secondary === undefined ? '' : `, and ${secondary} is not connected`}`,
+    needed: `${id} is gone from ${cluster}${secondary === undefined ? '' : `, and ${secondary} is not connected`}`,
     cluster,
   });
   return { observed };
