@@ -3,41 +3,41 @@ import { text as readAll } from 'node:stream/consumers';
 import type { Readable } from 'node:stream';
 import { RunbookError } from '../errors';
 
-/** What a command may touch outside of itself. Tests give their own. */
+/** Everything outside of itself that a command may use. Tests provide their own. */
 export interface CliContext {
   readonly env: NodeJS.ProcessEnv;
-  /** Results, to standard output, one line. */
+  /** Writes one line of a result to standard output. */
   readonly out: (line: string) => void;
-  /** Messages for people, to standard error, one line. */
+  /** Writes one line of a message for people to standard error. */
   readonly err: (line: string) => void;
-  /** How wide the terminals are to which results and messages go; undefined where one goes to none. */
+  /** The widths of the terminals that show results and messages; undefined for one that goes to no terminal. */
   columns?(): { readonly out: number | undefined; readonly err: number | undefined };
-  /** Whether results and messages go to terminals that show colours. */
-  colours?(): { readonly out: boolean; readonly err: boolean };
-  /** Whether a person can be asked. */
+  /** Whether results and messages go to terminals that show colors. */
+  colors?(): { readonly out: boolean; readonly err: boolean };
+  /** Whether a person can answer prompts. */
   readonly interactive: boolean;
-  /** Everything on standard input. */
+  /** Reads all of standard input. */
   readInput(): Promise<string>;
-  /** Asks for one line, shown while it is typed. */
+  /** Prompts for one line, which is shown while it is typed. */
   ask(question: string): Promise<string>;
-  /** Asks for one line that is not shown. */
+  /** Prompts for one line, which is not shown. */
   askHidden(question: string): Promise<string>;
-  /** What is typed while `work` goes on is not shown: it may be the answer to the hidden question that comes next. */
+  /** Hides what is typed during `work`: it may be the answer to the hidden prompt that comes next. */
   quietly<T>(work: () => Promise<T>): Promise<T>;
-  /** Cost of opening new key files, as base-2 logarithm; given by tests only. */
+  /** Work factor of new key files, as a base-2 logarithm; only tests set it. */
   readonly keyWorkFactor?: number;
-  /** Aborted when the person ends the command (Ctrl-C). */
+  /** Aborts when the person ends the command (Ctrl-C). */
   readonly stop: AbortSignal;
 }
 
-/** The context of a command that runs as a program of its own. */
+/** The context of a command that runs as its own process. */
 export function processContext(stop: AbortSignal): CliContext {
   const { stdin, stdout, stderr, env } = process;
   const interactive = stdin.isTTY && stderr.isTTY;
   const needPerson = (what: string): void => {
     if (interactive) return;
-    throw new RunbookError('INVALID_INPUT', `${what} cannot be asked for: there is no terminal.`, {
-      next: 'Run the command in a terminal, or give the value by the option that its help names.',
+    throw new RunbookError('INVALID_INPUT', `Cannot prompt for "${what}": there is no terminal.`, {
+      next: 'Run the command in a terminal, or pass the value with the option that --help shows.',
     });
   };
   const quietly = async <T>(work: () => Promise<T>): Promise<T> => {
@@ -56,21 +56,21 @@ export function processContext(stop: AbortSignal): CliContext {
     out: (line) => void stdout.write(`${line}\n`),
     err: (line) => void stderr.write(`${line}\n`),
     columns: () => ({ out: stdout.isTTY ? stdout.columns : undefined, err: stderr.isTTY ? stderr.columns : undefined }),
-    colours: () => {
+    colors: () => {
       const wanted = !env['NO_COLOR'] && env['TERM'] !== 'dumb';
       return { out: wanted && stdout.isTTY, err: wanted && stderr.isTTY };
     },
     readInput: () => readStream(stdin),
     ask: async (question) => {
       needPerson(question);
-      // A hidden question may follow, and a person who types ahead does not wait for it to load.
+      // A hidden prompt may follow, and a person who types ahead does not wait for its package to load.
       const next = loadPassword();
       try {
         return await new Promise<string>((resolve, reject) => {
           const reader = createInterface({ input: stdin, output: stderr, signal: stop });
           reader.once('line', (line) => {
             resolve(line.trim());
-            // What came in with this line is dropped: this reader would show it.
+            // Input that arrived with this line is dropped: this reader would show it.
             reader.close();
             stdin.setRawMode(true);
           });
@@ -96,12 +96,12 @@ export function processContext(stop: AbortSignal): CliContext {
   };
 }
 
-/** Loaded on demand: most commands ask nothing. */
+/** Loaded on demand: most commands never prompt. */
 function loadPassword() {
   return import('@inquirer/password');
 }
 
-/** By their names: Ctrl-C and an aborted signal give errors of three packages. */
+/** Identified by name: Ctrl-C and an aborted signal cause errors from three packages. */
 const ENDED: ReadonlySet<unknown> = new Set(['AbortError', 'ExitPromptError', 'AbortPromptError']);
 
 function endedByPerson(error: unknown): never {
@@ -109,7 +109,7 @@ function endedByPerson(error: unknown): never {
 }
 
 function ended(): RunbookError {
-  return new RunbookError('REQUEST_CANCELLED', 'You ended the command at its question. Nothing was done after it.');
+  return new RunbookError('REQUEST_CANCELLED', 'You ended the command at a prompt. Nothing was done after that.');
 }
 
 const LONGEST_INPUT = 1024 * 1024;

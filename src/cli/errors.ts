@@ -9,32 +9,32 @@ import { redact } from '../secret';
 import type { CliContext } from './context';
 import { jsonText, terminalText } from '../contracts/words';
 
-/** Exit codes of the `runbook` command. `docs/cli.md` is the same table for people. */
+/** Exit codes of the `runbook` command. `docs/cli.md` documents the same table. */
 export const EXIT = {
-  /** What was asked for is done. */
+  /** The command did what was asked. */
   ok: 0,
-  /** It failed: a server, a file or a run did not do what it should. */
+  /** A server, a file or a run failed. */
   failed: 1,
-  /** The command line is wrong; nothing was tried. */
+  /** The command line is wrong; nothing was attempted. */
   usage: 2,
   /** Refused before anything was changed: wrong input, a precondition, a held lock, a document that does not verify. */
   refused: 3,
-  /** Not finished: sent but not confirmed yet, nobody answers, or the time given to wait is over. */
+  /** Not finished: sent but not confirmed yet, nobody answers, or the timeout expired. */
   pending: 4,
-  /** The run, deployment or file that was named does not exist. */
+  /** The named run, deployment or file does not exist. */
   notFound: 5,
-  /** The run ended, but not as asked for: aborted or rolled back. */
+  /** The run ended, but not as requested: aborted or rolled back. */
   otherEnd: 6,
-  /** `readiness`: ready, with warnings. */
+  /** Ready, with warnings (`readiness`, `doctor`, `inventory check --live`). */
   warned: 7,
-  /** The run did what it was asked for, and something critical is left to do. */
+  /** The run did what was asked, and something critical is left to do. */
   critical: 8,
   /** Ended by the person, with Ctrl-C. */
   ended: 130,
 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** Every code that does not simply mean "failed". */
+/** Every error code whose exit code is not "failed". */
 const EXIT_OF_ERROR: Readonly<Partial<Record<ErrorCode, ExitCode>>> = {
   INVALID_INPUT: EXIT.refused,
   PLAIN_TEXT_SHARE: EXIT.refused,
@@ -54,14 +54,14 @@ const EXIT_OF_ERROR: Readonly<Partial<Record<ErrorCode, ExitCode>>> = {
   REQUEST_CANCELLED: EXIT.ended,
 };
 
-/** The exit code that belongs to an error; a run that failed tells its code by the failure that it ended with. */
+/** The exit code of an error. For a failed run, the failure that ended it supplies the error code. */
 export function exitCodeOf(error: unknown): ExitCode {
   const codes: Readonly<Record<string, ExitCode>> = EXIT_OF_ERROR;
   const { code } = reportOfError(error);
   return (Object.hasOwn(codes, code) ? codes[code] : undefined) ?? EXIT.failed;
 }
 
-/** The exit code that belongs to the end of a run. Who looks at it alone must not miss what is critical. */
+/** The exit code of a run's outcome. A caller that checks only the exit code must not miss critical findings. */
 export function exitCodeOfRun(report: Pick<Report, 'outcome' | 'findings' | 'leftToDo'>): ExitCode {
   const { outcome } = report;
   if (outcome === 'completed' || outcome === 'planned' || outcome === 'handed-over')
@@ -71,7 +71,7 @@ export function exitCodeOfRun(report: Pick<Report, 'outcome' | 'findings' | 'lef
   return outcome === 'running' ? EXIT.pending : EXIT.failed;
 }
 
-/** The exit code of verdicts, of readiness or of points: what could not be read is never taken for good. */
+/** The exit code of verdicts, from readiness or from points. */
 export function exitCodeOfVerdicts(verdicts: readonly Verdict[]): ExitCode {
   if (verdicts.some((each) => each === 'fail' || each === 'not-ready')) return EXIT.refused;
   return verdicts.some((each) => each === 'warn' || each === 'ready-with-warnings') ? EXIT.warned : EXIT.ok;
@@ -80,13 +80,13 @@ type Verdict = ReadinessResult['switchover'] | ReadinessPoint['verdict'];
 
 const DETAILS = ['observed', 'needed', 'next'] as const;
 
-/** What people and programs are told of an error. */
+/** An error as it is shown to people and programs. */
 interface ErrorReport extends Partial<Readonly<Record<(typeof DETAILS)[number], string | undefined>>> {
   readonly code: string;
   readonly message: string;
 }
 
-/** Any error in our words: code, message, observed, needed, next. Texts of others are redacted. */
+/** Any error as code, message, observed, needed and next. Texts from other programs are redacted. */
 function reportOfError(error: unknown): ErrorReport {
   if (error instanceof RunbookError) {
     const { code, message, observed, needed, next } = error;
@@ -102,10 +102,10 @@ function reportOfError(error: unknown): ErrorReport {
   if (refused)
     return {
       code: 'TEMPORAL_UNAVAILABLE',
-      message: 'The Temporal server refuses a call of this command.',
+      message: 'The Temporal server denies a request of this command.',
       observed: redact(refused.details) || 'no reason given',
-      needed: 'the right to do this in the namespace',
-      next: 'Where the command begins or sends something, look first with "runbook list" whether it did. Then give it where you have that right; else ask whoever runs Temporal for it.',
+      needed: 'permission to do this in the namespace',
+      next: 'If the command starts or sends something, first check with "runbook list" whether it did. Then run it where you have this permission, or ask your Temporal administrators for it.',
     };
   const failure = applicationFailure(error);
   if (failure === undefined)
@@ -118,36 +118,39 @@ function reportOfError(error: unknown): ErrorReport {
   return { code: failure.type ?? 'INTERNAL', message: redact(failure.message), ...Object.fromEntries(texts) };
 }
 
-/** What the server says of a run or a namespace that it does not know, by name and number: the classes would load its packages. */
+/**
+ * Whether the server reports that a run or a namespace does not exist. Matches the name and the number: importing the
+ * error classes would load the Temporal packages.
+ */
 export function isNoRun(error: unknown): boolean {
   return error instanceof Error && (error.name === 'WorkflowNotFoundError' || error.message.startsWith('5 NOT_FOUND'));
 }
 
-/** What the server says where it gives this client no right: PERMISSION_DENIED and UNAUTHENTICATED of gRPC, under the client's words. */
+/** The server's error if it denies this client a request (gRPC PERMISSION_DENIED or UNAUTHENTICATED), found below the client's own error. */
 export function refusalIn(error: unknown): { readonly details: string } | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code, details } = error as { code?: unknown; details?: unknown };
   return (code === 7 || code === 16) && typeof details === 'string' ? { details } : refusalIn(error.cause);
 }
 
-/** The failure that a run or an activity ended with, at the bottom of the chain of causes. */
+/** The failure that ended a run or an activity, at the bottom of the chain of causes. */
 function applicationFailure(error: unknown): ApplicationFailure | undefined {
   if (!(error instanceof Error)) return undefined;
-  // By its name: its class would load the packages of Temporal for every error.
+  // Matched by name: importing its class would load the Temporal packages for every error.
   return error.name === 'ApplicationFailure' ? (error as ApplicationFailure) : applicationFailure(error.cause);
 }
 
-/** Writes an error to standard error: as lines for people, or as one JSON object. A stack only with `--debug`. */
+/** Writes an error to standard error, as lines for people or as one JSON object. Prints the stack only with `--debug`. */
 export function printError(context: CliContext, error: unknown, { json = false, debug = false } = {}): void {
   if (error instanceof CommanderError) return;
   const report = reportOfError(error);
   for (const line of json ? [jsonText({ error: report })] : errorLines(report)) context.err(line);
   if (!debug || !(error instanceof Error)) return;
-  // Indented further than anything that we say: what an error quotes is no line of ours.
-  for (const line of redact(error.stack ?? 'no stack').split('\n')) context.err(`        ${line}`);
+  // Indented further than our own lines, so that text quoted by an error cannot pass for one of them.
+  for (const line of redact(error.stack ?? 'no stack trace').split('\n')) context.err(`        ${line}`);
 }
 
-/** An error as people read it. */
+/** An error as lines for people. */
 export function errorLines(report: ErrorReport): string[] {
   return [
     ...terminalText(`Error ${report.code}: ${report.message}`),

@@ -20,42 +20,43 @@ import type { RunReference, TemporalSession } from './run';
 import { askAgain, personalFolder } from './secret-input';
 import { oneLine } from '../contracts/words';
 
-/** The run that a holder named; without a connection nobody knows the namespace. */
+/** The run that a holder named. Without a connection the namespace is unknown. */
 export type ExpectedRun = RunReference & { readonly namespace?: string };
 
-/** Who answers, and what they trust. */
+/** The options of a holder who answers an invitation. */
 export interface HolderOptions {
   readonly holder: string;
   readonly confirm?: string;
   readonly shareFile?: string;
 }
 
-/** What the workers' environment is called unless a person names it. */
+/** The name of the workers' environment, unless a person chooses another. */
 export const DEFAULT_ENVIRONMENT = 'production';
 
-/** The file of pinned workers' keys: `RUNBOOKS_PINS`, else in the user's configuration directory. */
+/** The file of pinned workers' keys: `RUNBOOKS_PINS`, otherwise in the user's configuration directory. */
 export function pinsPath(env: NodeJS.ProcessEnv): string {
   return env['RUNBOOKS_PINS'] || join(personalFolder(env), 'pins.json');
 }
 
 /**
- * The newest invitation of a run, as it says now.
+ * The newest invitation of a run.
  *
- * @throws RunbookError `NOT_FOUND` where the run has none; see {@link readAnsweredView}.
+ * @throws RunbookError `NOT_FOUND` if the run has none; see also {@link readAnsweredView}
  */
 export async function fetchInvitation(session: TemporalSession, workflowId: string) {
   const { runId, status } = await readAnsweredView(session, { workflowId });
   if (status.invitation !== undefined) return { runId, invitation: status.invitation };
-  throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no invitation: it asks for no key shares now.`, {
-    next: `Look at what it does: ${nextCommandOf.status(workflowId)}`,
+  throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no invitation: it does not ask for key shares now.`, {
+    next: `Check what it is doing: ${nextCommandOf.status(workflowId)}`,
   });
 }
 
 /**
- * Checks what a holder was sent as their tool must (protocol: "Invitation"), shows it, and lets them confirm it.
+ * Checks an invitation as the protocol requires of a holder's tool ("Invitation"), shows it, and asks the holder to
+ * confirm it.
  *
- * @param text the invitation as the run or somebody gave it, with what came along.
- * @throws RunbookError with what to do about it; no share was asked for.
+ * @param text - the invitation from the run or from a person; surrounding text is ignored
+ * @throws RunbookError with the next action, before any share was asked for
  */
 export async function readAndConfirm(
   context: CliContext,
@@ -69,34 +70,42 @@ export async function readAndConfirm(
   const request = await verifyRequest(jws, { pins, now: Date.now(), holder: options.holder });
   const { ns, wid, rid } = request.invitation;
   if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId)
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation belongs to another run than the one that you named.', {
-      observed: oneLine(`${wid} in namespace ${ns}`),
-      needed: `${expected.workflowId}${expected.namespace === undefined ? '' : ` in namespace ${expected.namespace}`}`,
-      next: 'Ask the operators which run it is. If it is the one of the invitation, name that one.',
-    });
+    throw new RunbookError(
+      'DOCUMENT_INVALID',
+      'The invitation belongs to a different run from the one that you named.',
+      {
+        observed: oneLine(`${wid} in namespace ${ns}`),
+        needed: `${expected.workflowId}${expected.namespace === undefined ? '' : ` in namespace ${expected.namespace}`}`,
+        next: 'Ask the operators which run is correct. If it is the run of the invitation, name that run.',
+      },
+    );
   if ((expected.runId ?? rid) !== rid)
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation is of an earlier run. Your share was not asked for.', {
-      observed: oneLine(`run ${rid}`),
-      needed: `the invitation of run ${expected.runId ?? ''}`,
-      next: `Give the command without --invitation-file; or get the invitation of now: \`${shellLine('runbook', 'invitation', wid)}\``,
-    });
+    throw new RunbookError(
+      'DOCUMENT_INVALID',
+      'The invitation is from an earlier run. You were not asked for your share.',
+      {
+        observed: oneLine(`run ${rid}`),
+        needed: `the invitation of run ${expected.runId ?? ''}`,
+        next: `Run the command without --invitation-file, or get the current invitation: \`${shellLine('runbook', 'invitation', wid)}\``,
+      },
+    );
   if (request.kind === 'rehearsal' && options.shareFile !== undefined)
     throw new RunbookError('INVALID_INPUT', 'This is a REHEARSAL: it asks for no key share, and none was read.', {
       needed: 'the same command without --share-file',
-      next: 'Never give your key share to a rehearsal: this command makes a value that means nothing.',
+      next: 'Never give your key share to a rehearsal. This command generates a meaningless value instead.',
     });
-  // To standard error: standard output stays clean for --print and --json.
+  // On standard error: standard output carries only the result of --print and --json.
   for (const line of requestLines(request)) context.err(line);
   if (gives === 'provide-token' && !asksForToken(request))
-    throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token. Yours was not asked for.', {
+    throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token. You were not asked for yours.', {
       needed: 'a run that was started with token source "provided"',
-      next: `What it asks for: ${nextCommandOf.status(expected.workflowId)}`,
+      next: `Check what it asks for: ${nextCommandOf.status(expected.workflowId)}`,
     });
   if (gives === 'share' && asksForToken(request)) throw noShareWanted();
   return { request, confirmed: await confirm(context, options.confirm, request) };
 }
 
-/** Every member of the request in plain words; what it is about stands first, and again at the end, where the eye rests. */
+/** Every member of the request in plain words. Its purpose is shown first, and again at the end, nearest to the prompt. */
 export function requestLines(request: CeremonyRequest, now = Date.now()): string[] {
   const facts = requestFacts(request, now);
   const width = Math.max(...facts.map(({ label }) => label.length));
@@ -110,7 +119,7 @@ export function requestLines(request: CeremonyRequest, now = Date.now()): string
     '',
     'In short:',
     ...requestInShort(request).map((line) => `  ${line}`),
-    'Is this not what you were told? Stop (Ctrl-C), and call the operators at a number that you know.',
+    'If this is not what you were told, stop (Ctrl-C) and call the operators at a number that you know.',
   ];
 }
 
@@ -118,18 +127,18 @@ async function confirm(context: CliContext, given: string | undefined, request: 
   const { what, wanted } = confirmationOf(request);
   const compare = (typed: string, needed?: string): string => {
     if (wanted.includes(typed)) return typed;
-    throw new RunbookError('INVALID_INPUT', `This is not ${what}. Nothing else was asked for.`, {
+    throw new RunbookError('INVALID_INPUT', `This is not ${what}. You were asked for nothing else.`, {
       needed,
-      next: 'If you expected another one, stop and call the operators, at a number that you know.',
+      next: 'If you expected a different one, stop and call the operators at a number that you know.',
     });
   };
   if (given !== undefined) return compare(given, wanted.join(' or '));
-  // The question does not give the name away: the person has read it above.
-  const question = `To go on${request.kind === 'rehearsal' ? ' with the REHEARSAL' : ''}, type ${what}`;
+  // The question does not reveal the name: the person must have read it above.
+  const question = `To continue${request.kind === 'rehearsal' ? ' with the REHEARSAL' : ''}, type ${what}`;
   return askAgain(context, async () => compare(await context.ask(question)));
 }
 
-/** The pinned keys, the signer's among them. */
+/** The pinned keys. @throws RunbookError `DOCUMENT_INVALID` if the signer's key is not one of them */
 async function pinsFor({ env }: CliContext, signer: string | undefined): Promise<readonly PinnedKey[]> {
   const pins = await readPins(pinsPath(env));
   if (pins.some(({ kid }) => kid === signer)) return pins;
@@ -138,13 +147,13 @@ async function pinsFor({ env }: CliContext, signer: string | undefined): Promise
   const command = shellLine('runbook', 'keys', 'trust', environment, 'KID:KEY');
   const other = pins.length > 0;
   const message = other
-    ? 'STOP. The invitation is signed with another key than the one pinned on this machine.'
+    ? 'STOP. The invitation is signed with a different key from the one pinned on this machine.'
     : 'The invitation is signed with a key that is not pinned on this machine.';
   const trusted = pins.map((pin) => `key ${spokenFingerprint(pin.kid)} of "${pin.environment}"`).join(', or ');
   const how = other
-    ? 'Call the operators, at a number that you know. Only if they tell you that the workers have a new key, compare its fingerprint with them by voice'
-    : "Get the workers' public key from the operators by another route, and compare its fingerprint by voice";
-  throw new RunbookError('DOCUMENT_INVALID', `${message} Your share was not asked for.`, {
+    ? 'Call the operators at a number that you know. Only if they tell you that the workers have a new key, compare its fingerprint with them by voice'
+    : "Get the workers' public key from the operators through another channel, and compare its fingerprint by voice";
+  throw new RunbookError('DOCUMENT_INVALID', `${message} You were not asked for your share.`, {
     observed: signer === undefined ? 'no readable signer' : `key ${spokenFingerprint(signer)}`,
     needed: other ? trusted : "the workers' key, pinned once",
     next: `${how}: ${command}`,

@@ -11,7 +11,7 @@ const { runCli } = require('./program') as typeof programModule;
 
 const stop = new AbortController();
 const words = process.argv.slice(2);
-/** They end what is under way first. */
+/** Long-running programs: they finish their work in progress before they exit. */
 const PROGRAMS = ['worker', 'simulator', 'dev'];
 let ended: number | undefined;
 for (const [signal, code] of Object.entries({ SIGINT: 130, SIGTERM: 143 }))
@@ -21,13 +21,13 @@ for (const [signal, code] of Object.entries({ SIGINT: 130, SIGTERM: 143 }))
     if (!PROGRAMS.includes(words[0] ?? '')) setTimeout(() => process.exit(code), 1_000).unref();
   });
 
-// The reader has read enough (`runbook status ... | head`): that is no failure.
+// A reader that stops early (`runbook status ... | head`) is not a failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit();
 });
 
 void runCli(words, processContext(stop.signal)).then((code) => {
-  // Not process.exit: what stands in the pipes of a long answer must still be written.
+  // Not process.exit: the buffered rest of a long answer must still be written.
   process.exitCode = code === 1 ? code : (ended ?? code);
 });

@@ -7,13 +7,13 @@ import { EXIT, exitCodeOf, printError } from './errors';
 import type { ExitCode } from './errors';
 import { processFacts, refuseUnsafeStart } from '../process-guard';
 import { terminalLine } from '../contracts/words';
-import { coloured, wrapped } from './text';
+import { colored, wrapped } from './text';
 
 /**
  * The command line, with every command's action bound to `host`.
  *
- * @param only loads the one command of this name; where there is none such, all of them by name and summary only, as the
- *   help needs them. All of them whole, where it is absent.
+ * @param only - loads only the command of this name. If no command has this name, all commands are added with name and
+ *   summary only, as the help needs them. If absent, all commands are loaded completely.
  */
 export function buildProgram(host: CommandHost, only?: string): Command {
   const program = new Command('runbook')
@@ -23,7 +23,7 @@ export function buildProgram(host: CommandHost, only?: string): Command {
     .addHelpText(
       'after',
       `
-A switchover, by the people who do it:
+A switchover, by role:
   operator
     runbook plan drSwitchover --deployment payments --to west --reason planned
     runbook start drSwitchover --deployment payments --to west --reason planned
@@ -32,15 +32,15 @@ A switchover, by the people who do it:
     runbook share payments --holder NAME
   approver
     runbook approve payments --gate plan --name NAME
-  anybody
+  anyone
     runbook status payments
 
 Exit codes:
   0 done                 1 failed           2 wrong command line   3 refused
   4 not finished, or no answer yet          5 not found
-  6 the run ended otherwise (aborted, rolled back)
+  6 the run ended in another way (aborted, rolled back)
   7 ready with warnings (readiness, doctor)
-  8 the run did what was asked for; something critical is left to do`,
+  8 the run did what was asked; something critical is left to do`,
     );
   if (only === undefined || Object.hasOwn(SUMMARIES, only)) {
     for (const command of loadCommands(host, only)) program.addCommand(command);
@@ -51,15 +51,15 @@ Exit codes:
   return program;
 }
 
-/** The name of a key, a public key, or the digest of a plan that begins with a hyphen: one in 64 does. No option is as long. */
+/** A key ID, public key or plan digest that begins with a hyphen: one in 64 does. No option is as long. */
 const HYPHENATED = /^-[A-Za-z0-9_-]{42}(?::[A-Za-z0-9_-]{43})?$/;
 
-/** A space before such a word keeps it from being read as an option. The commands trim it. */
+/** A leading space keeps such a word from being parsed as an option. The commands trim it. */
 function notAnOption(word: string): string {
   return HYPHENATED.test(word) ? ` ${word}` : word;
 }
 
-/** Commands neither end the process nor write past the context. */
+/** Makes commands write through the context, and throw instead of ending the process. */
 function settle(command: Command, context: CliContext): void {
   command.exitOverride().configureOutput({
     writeOut: (text) => text.replace(/\n$/, '').split('\n').forEach(context.out),
@@ -68,13 +68,13 @@ function settle(command: Command, context: CliContext): void {
   for (const each of command.commands) settle(each, context);
 }
 
-/** A line as its terminal takes it; only what is left of the words of others gets a colour. */
+/** A line as the terminal shows it. Colors apply to the first line only; a continuation may be text from others. */
 function shown(context: CliContext, to: 'out' | 'err', line: string): string[] {
   const [first = '', ...more] = wrapped(terminalLine(line), context.columns?.()[to]);
-  return [context.colours?.()[to] === true ? coloured(first) : first, ...more];
+  return [context.colors?.()[to] === true ? colored(first) : first, ...more];
 }
 
-/** The same context, in which every line is one line and nothing more, whatever others wrote into it. */
+/** The same context, in which every line stays one line, whatever text from others it contains. */
 function lineByLine(context: CliContext): CliContext {
   return {
     ...context,
@@ -85,7 +85,7 @@ function lineByLine(context: CliContext): CliContext {
   };
 }
 
-/** Runs one command line. Never throws: what went wrong is printed, and told by the exit code. */
+/** Runs one command line. Never throws: errors are printed and mapped to the exit code. */
 export async function runCli(words: readonly string[], given: CliContext): Promise<ExitCode> {
   const context = lineByLine(given);
   let code: ExitCode = EXIT.ok;

@@ -16,16 +16,16 @@ import { describe, pollersInWords, readPollers } from './run';
 import type { RunReference, TemporalSession } from './run';
 import { escapeUntrusted, inLines, terminalText } from '../contracts/words';
 
-/** A worker replays the whole run to answer; where nobody polls, one may be starting. */
+/** A worker replays the complete run to answer. If no worker polls, one may be starting. */
 const DEADLINES_MS = { polled: 10_000, unpolled: 2_000 };
 const SCHEMA: Report['schema'] = 'replication-runbooks/report/v1';
 
 /**
- * The report of a run: the result of one that ended with it; else what the run answers, which a worker replays also for a
- * closed one. How a run was closed from outside, and which of its last orders Temporal never took, is read from the end of
- * its history.
+ * The report of a run: its result, if the run ended with a report; otherwise the answer of its `report` query. A worker
+ * replays a closed run to answer. The end of the history shows how a run was closed from outside, and which of its last
+ * commands Temporal never accepted.
  *
- * @throws RunbookError `NOT_FOUND`; `REPORT_UNAVAILABLE` where no worker answers, or none that fits this run
+ * @throws RunbookError `NOT_FOUND`; `REPORT_UNAVAILABLE` if no worker answers, or none whose version fits this run
  */
 export async function readReport(session: TemporalSession, run: RunReference): Promise<Report> {
   const { client } = session;
@@ -55,9 +55,9 @@ function isReport(value: unknown): value is Report {
 
 const handedOverResult = z.object({ outcome: z.literal('handed-over'), workflowId: z.string(), runId: z.string() });
 
-/** A run under another Workflow ID than the lock only starts the real one, or orders it: its report names that one. */
+/** A run whose Workflow ID is not the lock only starts the actual run, or orders the take-over: its report names that run. */
 function handedOver(report: Report, { workflowId, runId }: z.infer<typeof handedOverResult>): Report {
-  const text = `It goes on as ${escapeUntrusted(workflowId)} (run ${escapeUntrusted(runId)}).`;
+  const text = `It continues as ${escapeUntrusted(workflowId)} (run ${escapeUntrusted(runId)}).`;
   const next = `\`${shellLine('runbook', 'report', workflowId, '--run-id', runId)}\``;
   const finding = {
     at: report.endedAt ?? report.startedAt,
@@ -69,7 +69,7 @@ function handedOver(report: Report, { workflowId, runId }: z.infer<typeof handed
   return { ...report, outcome: 'handed-over', findings: [...report.findings, finding] };
 }
 
-/** Of a run that ended before it began, such as a refused input or one that handed over: what Temporal alone knows. */
+/** The report of a run that ended before it began (refused input) or handed over: only what Temporal itself knows. */
 function withoutAnswer(
   { namespace }: TemporalSession,
   { workflowId, runId, type: runbook, startTime, historyLength: events, memo }: WorkflowExecutionDescription,
@@ -85,7 +85,7 @@ function withoutAnswer(
   });
 }
 
-/** Why nobody could give the report, in words that are true, and what to do. */
+/** The error that explains why no report is available, and what to do. */
 function unavailable(
   { workflowId, runId, type }: WorkflowExecutionDescription,
   cause: unknown,
@@ -93,29 +93,29 @@ function unavailable(
 ): unknown {
   const refusal = (message: string, options: { observed?: string; needed?: string; next: string }) =>
     new RunbookError('REPORT_UNAVAILABLE', message, { ...options, cause });
-  const files = 'Where workers keep reports as files (RUNBOOKS_REPORT_DIR), that of an ended run lies there.';
+  const files = 'If workers store reports as files (RUNBOOKS_REPORT_DIR), the report of an ended run is there.';
   const message = cause instanceof Error ? cause.message : '';
   if (/TMPRL1100|no such function is exported/.test(message))
-    return refusal('The workers run a different version from the one that ran this run.', {
-      observed: `the history of run ${runId} does not fit the workers' code`,
-      needed: 'a worker of the version that ran it',
-      next: `${files} Else start a worker of that version. What was done stands in the history: \`${shellLine('temporal', 'workflow', 'show', '--workflow-id', workflowId, '--run-id', runId)}\``,
+    return refusal('The workers run a different version from the one that executed this run.', {
+      observed: `the history of run ${runId} does not match the workers' code`,
+      needed: 'a worker of the version that executed it',
+      next: `${files} Otherwise start a worker of that version. The history shows what was done: \`${shellLine('temporal', 'workflow', 'show', '--workflow-id', workflowId, '--run-id', runId)}\``,
     });
   if (cause instanceof QueryNotRegisteredError)
-    return refusal(`This run has no report: it is a ${escapeUntrusted(type)}, or the workers run other code.`, {
+    return refusal(`This run has no report: it is a ${escapeUntrusted(type)}, or the workers run different code.`, {
       next: nextCommandOf.status(workflowId),
     });
   if (refusalIn(cause)) return cause;
-  // The client wraps what the server or the connection said.
+  // The client wraps the error of the server or the connection.
   if (!isGrpcServiceError(cause) && !isGrpcServiceError((cause as Error | undefined)?.cause)) return cause;
-  return refusal('No worker answers, and only a worker can give the report of this run.', {
+  return refusal('No worker answers, and only a worker can produce the report of this run.', {
     observed: polled,
     needed: 'a worker of this namespace and task queue',
-    next: `Start one: \`runbook worker\`. ${files} What is known without a worker: \`${nextCommandOf.status(workflowId)}\``,
+    next: `Start one: \`runbook worker\`. ${files} To see what is known without a worker: \`${nextCommandOf.status(workflowId)}\``,
   });
 }
 
-/** The end of a run in a few lines: what its report says first and why it was refused, then tokens, findings, what is left to do. */
+/** A summary of an ended run: headline, reason for a refusal, other headlines, tokens, findings, what is left to do. */
 export function summaryLines(given: Report): string[] {
   const report = inLines(given);
   const findings = report.findings.map((finding) => {

@@ -2,6 +2,7 @@ import type { PlanDocument, RunbookPlan } from '../contracts/plan';
 import { runbookPlan } from '../contracts/payloads';
 import type { ReadinessPoint } from '../contracts/readiness';
 import {
+  counted,
   pointName,
   redFirst,
   inLines,
@@ -16,8 +17,8 @@ import type { Finding } from '../contracts/run-facts';
 import { columns } from './text';
 
 /**
- * What an approver sees before the question: the plan in plain words, who asked and what is allowed first; its text as it is
- * where it has no known shape.
+ * What an approver sees before the prompt: the plan in plain words, beginning with who requested it and what it allows.
+ * A plan of unknown shape is shown as its raw text.
  */
 export function approvalLines({ text, digest: given }: PlanDocument, gate: string): string[] {
   const content = inLines(parsed(text));
@@ -44,17 +45,15 @@ function parsed(text: string): unknown {
 
 function contentLines(plan: RunbookPlan, heading: string): string[] {
   const { clusters, operations, warnings, steps, choices, requestedBy } = plan;
-  // The start of a run may name anybody.
+  // The person who starts a run can name anybody.
   const requester =
-    requestedBy === undefined
-      ? 'nobody is named'
-      : `${escapeUntrusted(requestedBy)}, as the start of the run says, unverified`;
+    requestedBy === undefined ? 'not named' : `${escapeUntrusted(requestedBy)}, as claimed at the start; unverified`;
   return [
     heading,
     `  Requested by: ${requester}`,
     `  Reason: ${escapeUntrusted(plan.reason)}`,
     ...(plan.inventory === undefined ? [] : [`  Inventory: ${plan.inventory}`]),
-    '  What the approval allows, and nothing else',
+    '  The approval allows only',
     ...operations.map(
       ({ operation, on, with: other, detail }) =>
         `    ${operation} on ${on.cluster}${other ? ` with ${other.cluster}` : ''}${detail === undefined ? '' : ` (${detail})`}`,
@@ -71,13 +70,13 @@ function contentLines(plan: RunbookPlan, heading: string): string[] {
   ];
 }
 
-/** What the run found, apart from the plan: anybody who writes to the namespace can make it say anything. */
+/** Findings of the run, apart from the plan: anybody who can write to the namespace can forge them. */
 export function unsignedLines(findings: readonly Finding[]): string[] {
-  const told = findings.filter(({ severity }) => severity !== 'info');
-  if (told.length === 0) return [];
+  const shown = findings.filter(({ severity }) => severity !== 'info');
+  if (shown.length === 0) return [];
   return [
-    'Not part of the plan, signed by nobody, and not covered by your approval. The run says:',
-    ...told.flatMap(({ severity, text }) => terminalText(`${severity}: ${text}`, '  ')),
+    'The run also reports the following. It is not part of the plan, not signed, and not covered by your approval:',
+    ...shown.flatMap(({ severity, text }) => terminalText(`${severity}: ${text}`, '  ')),
   ];
 }
 
@@ -87,8 +86,7 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions'>): strin
   const failed = inLines(report.preconditions).flatMap(({ verdict, name, cluster }) =>
     verdict === 'fail' ? [`${name}${cluster === undefined ? '' : ` (${cluster})`}`] : [],
   );
-  const stand = `${failed.length} precondition${failed.length === 1 ? ' stands' : 's stand'}`;
-  const against = `A run would be refused: ${stand} against it (${unmarked(failed.join('; '))}).`;
+  const refused = `A run would be refused: ${counted(failed.length, 'precondition')} failed (${unmarked(failed.join('; '))}).`;
   return [
     'Preconditions',
     ...pointLines(report.preconditions.map(({ name, ...check }) => ({ id: name, ...check }))),
@@ -96,17 +94,17 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions'>): strin
       ? []
       : ['', ...contentLines(plan.content, `Plan of ${plan.content.runbook}, digest ${plan.digest}`)]),
     '',
-    `${failed.length === 0 ? 'Nothing stands against it.' : against} Nothing was changed.`,
+    `${failed.length === 0 ? 'No precondition failed.' : refused} Nothing was changed.`,
   ];
 }
 
-/** One thing that was looked at: a precondition of a plan, a point of readiness, a finding of `doctor`. */
+/** One thing that was checked: a precondition of a plan, a point of readiness, a finding of `doctor`. */
 export type Point = Pick<ReadinessPoint, 'id' | 'cluster' | 'verdict' | 'observed'> &
   Partial<Pick<ReadinessPoint, 'about' | 'needed' | 'next'>>;
 
 const INDENT = ' '.repeat(10);
 
-/** What stands against it first, each value in a line of its own; what holds takes one line. */
+/** Points as lines, failures first and in detail; a point that holds takes one line. */
 export function pointLines(points: readonly Point[]): string[] {
   return together(redFirst(inLines(points))).flatMap((point) => {
     const { verdict, about = 'both', observed, needed, next } = point;
@@ -122,7 +120,7 @@ export function pointLines(points: readonly Point[]): string[] {
   });
 }
 
-/** What is the same of several clusters, people or sets is said once. */
+/** Merges points that are the same for several clusters, people or sets. */
 function together(points: readonly Point[]): Point[] {
   const same = new Map<string, Point>();
   for (const each of points) {

@@ -22,14 +22,14 @@ export function statusLines(given: RunView, now = Date.now()): string[] {
     `  run ${view.runId}, started ${clock(Date.parse(view.startedAt), now)}${ended}`,
     `  ${workerLine(view)}`,
     ...view.pendingActivities.map(({ type, attempt, started, lastFailure }) => {
-      const failure = lastFailure === undefined ? '' : `, last failure ${lastFailure}`;
-      return `  under way: ${type}, try ${attempt}${started ? '' : ', not started'}${failure}`;
+      const failure = lastFailure === undefined ? '' : `, last failure: ${lastFailure}`;
+      return `  running: ${type}, attempt ${attempt}${started ? '' : ', not started'}${failure}`;
     }),
   ];
   if (status !== undefined) return [...lines, ...liveLines(status, now, closedAt !== undefined)];
   lines.push(...floodLines(view));
   if (memo === undefined || state !== 'running') return lines;
-  // What the run wrote down for the time when no worker answers.
+  // The run writes this memo for the time when no worker answers.
   const noted = [
     ...(memo.step === undefined ? [] : [`Step when the phase began: ${memo.step}`]),
     ...(memo.outageSince === undefined ? [] : [`OUTAGE since ${memo.outageSince}`]),
@@ -39,7 +39,7 @@ export function statusLines(given: RunView, now = Date.now()): string[] {
   return noted.length === 0 ? lines : [...lines, '', ...noted];
 }
 
-/** A run that has ended waits for nobody, whatever its last words were. */
+/** A run that has ended waits for nobody, whatever its last status says. */
 function asEnded(view: RunView): RunView {
   const { state, status } = view;
   if (state === 'running' || status === undefined) return view;
@@ -58,22 +58,24 @@ function phaseOf({ memo, status, state }: RunView): string {
 function workerLine({ pollers, status, asOfEvent, taskQueue, state, runbook }: RunView): string {
   const polled = pollersInWords(taskQueue, pollers);
   if (status !== undefined) return `worker: answers; ${polled}`;
-  if (!RUNBOOK_NAMES.some((name) => name === runbook)) return `no runbook: it has no status; ${polled}`;
+  if (!RUNBOOK_NAMES.some((name) => name === runbook)) return `not a runbook, so it has no status; ${polled}`;
   if (state !== 'running') return `as of event ${asOfEvent}; ${polled}`;
-  // One that polls may be busy for a moment.
-  const next = isPolled(pollers) ? 'It does not answer for this run: see its log' : 'Start one with "runbook worker"';
+  // A worker that polls may be busy for a moment.
+  const next = isPolled(pollers)
+    ? 'A worker polls, but does not answer for this run: check its log'
+    : 'Start one with "runbook worker"';
   return `no worker answers; as of event ${asOfEvent}; ${polled}. ${next}`;
 }
 
-/** A worker reads the whole history of a run within ten seconds, or the run hears nobody. */
+/** If a worker cannot read the complete history of a run within ten seconds, the run receives no signals. */
 function floodLines({ signals = 0 }: RunView): string[] {
   if (signals < MANY_SIGNALS) return [];
-  const text = `${signals} signals came to this run. With so many a worker may never get to the end of them, and then the run hears nobody, whatever is sent.`;
-  const next = `Find out who sends them, and take their right to signal away. Then: docs/on-call.md, "A flood of signals".`;
+  const text = `This run received ${signals} signals. A worker may be unable to read that many, and then the run reacts to nothing that is sent.`;
+  const next = `Find out who sends them, and revoke their permission to signal. Then follow docs/on-call.md, "A flood of signals".`;
   return ['', ...terminalText(`CRITICAL: ${text} Next: ${next}`)];
 }
 
-/** What is wrong and who does what about it comes first: a person at night reads no further than they must. */
+/** Problems and the next action of each person come first: a person on call reads no further than necessary. */
 function liveLines(status: RunStatus, now: number, ended: boolean): string[] {
   const { workflowId, steps, receipts } = status;
   const statements = statusText(status, (at) => clock(at, now)).flatMap((each) => ['', ...statementLines(each)]);
@@ -85,14 +87,14 @@ function liveLines(status: RunStatus, now: number, ended: boolean): string[] {
     ...(shown.length > 0 ? ['', 'Receipts', ...shown] : []),
     '',
     `Steps${before}`,
-    // What is under way stands last, nearest to the prompt.
+    // The current step is last, nearest to the prompt.
     ...steps.slice(earlier).map((step) => `  ${step.number}. ${unmarked(inFull(stepText(step, ended)))}`),
   ];
 }
 
 const inFull = ({ title, text }: Statement) => `${title}${text}`;
 
-/** A statement as lines of a terminal, each command alone in its line. */
+/** A statement as lines for a terminal, each command on its own line. */
 function statementLines(statement: Statement): string[] {
   return [...terminalText(inFull(statement)), ...statement.lines.flatMap(linesOf)];
 }
@@ -111,24 +113,24 @@ function linesOf({ text, command, below = [] }: Line): string[] {
   ];
 }
 
-/** What became of a signal. */
+/** The outcome of a signal. */
 export function receiptLines(given: Receipt, indent = ''): string[] {
   return terminalText(inFull(receiptText(inLines(given))), indent);
 }
 
-/** The first line stands beside its time; those below it have none. */
+/** The first line is printed beside its time; the lines below it have none. */
 interface News {
-  /** Absent: it is so as of now. */
+  /** Absent: it holds as of now. */
   readonly at?: number | undefined;
   readonly lines: readonly string[];
 }
 
-/** Below the text of a line, which stands beside its time. */
+/** Aligns further lines below the text of the first line, which follows its time. */
 const BELOW = ' '.repeat(10);
 
-/** Turns one view of a run after another into lines that say what is new: what `status` shows, each thing once. */
+/** Turns successive views of a run into lines that show what is new: the content of `status`, each statement once. */
 export class Progress {
-  readonly #told = new Set<string>();
+  readonly #shown = new Set<string>();
   #heading = '';
 
   lines(given: RunView, now = Date.now()): string[] {
@@ -143,7 +145,7 @@ export class Progress {
       ]);
   }
 
-  /** What the run is at, whenever that has changed. */
+  /** The current phase, whenever it has changed. */
   #headings({ workflowId, status, state, memo }: RunView): News[] {
     const waits = memo?.waitingFor === undefined ? '' : `, waits for ${memo.waitingFor}`;
     const heading = status === undefined ? `No worker answers${waits}. Why:` : phaseText(status);
@@ -154,13 +156,13 @@ export class Progress {
   }
 
   #once(key: string): boolean {
-    const isNew = !this.#told.has(key);
-    this.#told.add(key);
+    const isNew = !this.#shown.has(key);
+    this.#shown.add(key);
     return isNew;
   }
 }
 
-/** All that a status tells, what happened with its time. */
+/** Everything that a status reports; past events carry their time. */
 function happened(status: RunStatus, now: number): News[] {
   const { outageSince, serviceBackAt, steps, receipts } = status;
   const back = outageSince === undefined || serviceBackAt === undefined ? undefined : serviceBackAt - outageSince;

@@ -16,7 +16,7 @@ import { EXIT, refusalIn } from './errors';
 import { inWords } from '../contracts/words';
 
 const CONNECT_TIMEOUT_MS = 3_000;
-/** A history is as long as what people send makes it, 50 MiB at most. The client means the same, and misnames the setting. */
+/** A history can be up to 50 MiB, depending on what people send. The client intends the same limit, but misspells the setting. */
 const LONG_ANSWERS = { 'grpc.max_receive_message_length': 128 * 1024 * 1024 };
 /** gRPC's codes PERMISSION_DENIED and UNAUTHENTICATED. */
 const REFUSED: readonly unknown[] = [7, 16];
@@ -24,7 +24,7 @@ const REFUSED: readonly unknown[] = [7, 16];
 /**
  * Connects to the Temporal server.
  *
- * @throws RunbookError `TEMPORAL_UNAVAILABLE` where nobody answers at the address.
+ * @throws RunbookError `TEMPORAL_UNAVAILABLE` if the address does not answer, or refuses this client
  */
 export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.ProcessEnv) {
   const { connectionOptions, namespace = 'default' } = connectionSettings(env, flags);
@@ -34,18 +34,18 @@ export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.Proces
       ...{ ...connectionOptions, connectTimeout: CONNECT_TIMEOUT_MS },
       channelArgs: LONG_ANSWERS,
     });
-    // Other people's payloads are read here too: one that cannot be decoded must not end the command.
+    // Payloads of other people are read here too: one that cannot be decoded must not end the command.
     const client = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
     return { client, namespace, address, close: () => connection.close() };
   } catch (cause) {
-    // The client wraps what the server said.
-    const said = cause instanceof Error && isGrpcServiceError(cause.cause) ? cause.cause : undefined;
-    const observed = said?.details ?? 'no connection';
-    const [message, next] = REFUSED.includes(said?.code)
-      ? ['refuses this client', 'Give it what it wants: TEMPORAL_API_KEY, TEMPORAL_TLS_..., or the profile with them.']
+    // The client wraps the server's error.
+    const refusal = cause instanceof Error && isGrpcServiceError(cause.cause) ? cause.cause : undefined;
+    const observed = refusal?.details ?? 'no connection';
+    const [message, next] = REFUSED.includes(refusal?.code)
+      ? ['refuses this client', 'Set its credentials: TEMPORAL_API_KEY, TEMPORAL_TLS_..., or the profile with them.']
       : [
           'does not answer',
-          'See that it runs and can be reached, or name another with --address or TEMPORAL_ADDRESS. Runs begin nothing more without it, and go on by themselves once it answers. To try things out: "runbook dev".',
+          'Check that it runs and can be reached, or select another with --address or TEMPORAL_ADDRESS. Runs start nothing new without it, and continue by themselves once it answers. To try things out: "runbook dev".',
         ];
     throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal server at ${address} ${message}.`, {
       ...{ observed, next, cause },
@@ -58,28 +58,28 @@ export type TemporalSession = Awaited<ReturnType<typeof connectTemporal>>;
 
 type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
 
-/** A run's Workflow ID, and its Run ID unless the newest run is meant. */
+/** A run's Workflow ID, and its Run ID unless the newest run is intended. */
 export interface RunReference {
   readonly workflowId: string;
   readonly runId?: string | undefined;
 }
 
 const QUERY_DEADLINE_MS = 3_000;
-/** To a worker that polls: it may be busy, or replay a long history. */
+/** For a worker that polls: it may be busy, or replay a long history. */
 const BUSY_QUERY_DEADLINE_MS = 12_000;
 /** A live worker polls at least this often. */
 const POLLED_LATELY_MS = 65_000;
 const POLLERS_DEADLINE_MS = 2_000;
-/** Of a server that took the connection, and may be busy. */
+/** For a server that accepted the connection, and may be busy. */
 const DESCRIBE_DEADLINE_MS = 10_000;
-/** Of a run that is followed: a server that starts again takes no longer. */
+/** For a run that is being followed: a server restart takes no longer. */
 const FOLLOWED_DEADLINE_MS = 60_000;
 
 /**
- * Reads a run: first what the server knows by itself, then the status query with a deadline of 3 s; a longer one where a
- * worker polls, unless this run is read `repeatedly`. Never hangs on a worker that is gone.
+ * Reads a run: first what the server itself knows, then the status query. The query's deadline is 3 s, or 12 s if a worker
+ * polls and the run is not read `repeatedly`. Never hangs on a worker that is gone.
  *
- * @throws RunbookError `NOT_FOUND`.
+ * @throws RunbookError `NOT_FOUND`
  */
 export async function readRunView(session: TemporalSession, run: RunReference, { repeatedly = false } = {}) {
   const { client } = session;
@@ -93,34 +93,34 @@ export async function readRunView(session: TemporalSession, run: RunReference, {
   const unheard = status === undefined && description.status.name === 'RUNNING' && !repeatedly;
   return {
     ...{ workflowId, runId, taskQueue, pollers },
-    /** The answer of the `status` query; undefined where no worker answered in time. */
+    /** The answer of the `status` query; undefined if no worker answered in time. */
     status,
-    /** How many signals came, if no worker answers for the run and there are many events: a flood of them may be why. */
+    /** The number of signals, if no worker answers and the history is long: a flood of signals may be the cause. */
     signals:
       unheard && description.historyLength > MANY_SIGNALS
         ? await countSignals(client, { workflowId, runId })
         : undefined,
-    /** What it is now: a failover may have taken it over. */
+    /** The current runbook: the run may have become a failover. */
     runbook: status?.runbook ?? noted?.runbook ?? description.type,
     /** Temporal's status in lower case: running, completed, failed, terminated, ... */
     state: description.status.name.toLowerCase(),
     startedAt: description.startTime.toISOString(),
     closedAt: description.closeTime?.toISOString(),
-    /** Events of the history when it was described. */
+    /** Number of history events at the time of the description. */
     asOfEvent: description.historyLength,
     memo: noted,
-    /** Activities that are under way or wait for their next try. */
+    /** Activities that are running or wait for their next attempt. */
     pendingActivities: (description.raw.pendingActivities ?? []).map(pendingActivity),
   };
 }
 
-/** What can be said of a run without a worker, and the worker's answer where there is one. */
+/** What is known about a run without a worker, and the worker's answer if there is one. */
 export type RunView = Readonly<Awaited<ReturnType<typeof readRunView>>>;
 
 /**
- * Reads a run that a worker answers for: what people say to it rests on what it says of itself now.
+ * Reads a run and requires a worker's answer: statements to a run depend on its current status.
  *
- * @throws RunbookError `NOT_FOUND`; `REPORT_UNAVAILABLE` where no worker answers.
+ * @throws RunbookError `NOT_FOUND`; `REPORT_UNAVAILABLE` if no worker answers
  */
 export async function readAnsweredView(
   session: TemporalSession,
@@ -130,12 +130,12 @@ export async function readAnsweredView(
   if (status !== undefined) return { ...view, status };
   throw new RunbookError('REPORT_UNAVAILABLE', 'No worker answers for this run. Nothing was sent.', {
     observed: pollersInWords(view.taskQueue, view.pollers),
-    needed: 'a worker of its task queue, which says what the run waits for',
-    next: `On a worker host: \`runbook worker\`. Then give the same command again. What is known without one: ${nextCommandOf.status(view.workflowId)}`,
+    needed: 'a worker of its task queue, which reports what the run waits for',
+    next: `Run on a worker host: \`runbook worker\`. Then run the same command again. To see what is known without a worker: ${nextCommandOf.status(view.workflowId)}`,
   });
 }
 
-/** @throws RunbookError `NOT_FOUND`; `TEMPORAL_UNAVAILABLE` where the server does not say in time. */
+/** @throws RunbookError `NOT_FOUND`; `TEMPORAL_UNAVAILABLE` if the server does not answer in time */
 export function describe(
   client: Client,
   run: RunReference,
@@ -152,7 +152,7 @@ export async function fetchEvents(client: Client, run: RunReference): Promise<re
   return events ?? [];
 }
 
-/** Of every name; undefined where the server does not give the history in time. */
+/** The number of signals of every name; undefined if the server does not return the history in time. */
 async function countSignals(client: Client, run: RunReference): Promise<number | undefined> {
   const reading = client.withDeadline(Date.now() + DESCRIBE_DEADLINE_MS, () => fetchEvents(client, run));
   const events = await reading.catch(() => undefined);
@@ -162,10 +162,10 @@ async function countSignals(client: Client, run: RunReference): Promise<number |
 function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never {
   return (error) => {
     if (isGrpcDeadlineError(error))
-      throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal server says nothing of the run "${workflowId}".`, {
-        observed: 'it took the connection, and gave no answer in time',
+      throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal server does not answer about run "${workflowId}".`, {
+        observed: 'it accepted the connection, but did not answer in time',
         needed: 'a Temporal server that answers',
-        next: 'Look after the Temporal server and the network to it; then give the same command again.',
+        next: 'Check the Temporal server and the network to it; then run the same command again.',
         cause: error,
       });
     if (!(error instanceof WorkflowNotFoundError)) throw error;
@@ -177,9 +177,9 @@ function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never 
 }
 
 /**
- * The `status` of a run, or undefined where no worker answers in time, or the run is none of ours.
+ * The `status` of a run; undefined if no worker answers in time, or the run is not a runbook.
  *
- * @throws what the server says where it refuses this client the question: that is no silent worker
+ * @throws the server's error if it denies this client the query: that does not mean that no worker answers
  */
 export function queryStatus(
   client: Client,
@@ -197,23 +197,23 @@ export function queryStatus(
 
 interface Pollers {
   readonly count: number;
-  /** Age of the newest poll. */
+  /** Time since the newest poll. */
   readonly lastSeenMs?: number | undefined;
-  /** Of this program, as its workers that live name themselves. */
+  /** The program versions that live workers report in their identities. */
   readonly versions?: readonly string[];
 }
 
-/** Who polls a task queue, in words. */
+/** The pollers of a task queue, as text. */
 export function pollersInWords(taskQueue: string, pollers: Pollers | undefined): string {
   if (pollers === undefined) return 'pollers unknown';
   if (pollers.count === 0) return `nobody polls task queue ${taskQueue}`;
   return `task queue ${taskQueue} last polled ${inWords(pollers.lastSeenMs ?? 0)} ago`;
 }
 
-/** Whether a worker that lives polls. */
+/** Whether a live worker polls. */
 export const isPolled = (pollers: Pollers | undefined) => (pollers?.lastSeenMs ?? Infinity) < POLLED_LATELY_MS;
 
-/** Who polls a task queue, as the server remembers it for some minutes; undefined where it does not say. */
+/** The pollers of a task queue, which the server remembers for some minutes; undefined if it does not answer in time. */
 export async function readPollers(
   { client, namespace }: Pick<TemporalSession, 'client' | 'namespace'>,
   taskQueue: string,
@@ -245,7 +245,7 @@ function pendingActivity(pending: temporal.api.workflow.v1.IPendingActivityInfo)
   return {
     type: activityType?.name ?? 'unknown',
     attempt: attempt ?? 1,
-    /** Started and not answered, or scheduled and waiting for a worker or a retry. */
+    /** True: started and not finished. False: scheduled, and waiting for a worker or a retry. */
     started: state === temporal.api.enums.v1.PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
     lastFailure: (lastFailure?.applicationFailureInfo?.type ?? lastFailure?.message) || undefined,
   };
@@ -255,7 +255,7 @@ function ageOf(time: { readonly seconds?: unknown } | null | undefined): number 
   return time?.seconds ? Math.max(0, Date.now() - Number(time.seconds) * 1000) : undefined;
 }
 
-/** The inputs of the signals of a name, oldest first; the run counts them in this order, from 1. */
+/** The inputs of the signals of one name, oldest first. The run counts them in this order, from 1. */
 export function signalInputs(events: readonly HistoryEvent[], name: string): unknown[] {
   return events.flatMap(({ workflowExecutionSignaledEventAttributes: attributes }) =>
     attributes?.signalName === name ? [firstValue(attributes.input)] : [],
@@ -266,17 +266,18 @@ const FIRST_WORD_MS = 2_000;
 const AGAIN_MS = 10_000;
 
 interface Waited {
-  /** What is waited for, with its article. */
+  /** What the command waits for, with its article. */
   readonly what: string;
-  /** The run that a worker must carry on. */
+  /** The run that a worker must execute. */
   readonly run: RunReference;
-  /** Default: for as long as the person likes. */
+  /** Default: no limit. */
   readonly timeoutMs?: number;
 }
 
 /**
- * What `work` gives. While it takes its time a person reads every few seconds what is waited for, and whether any worker
- * polls; undefined where the time was over first, or the person ended the command.
+ * Waits for `work`. Meanwhile prints every few seconds what the command waits for, and whether a worker polls.
+ *
+ * @returns the result of `work`; undefined if the time expired first, or the person ended the command
  */
 export async function waitVisibly<T>(
   context: Pick<CliContext, 'stop' | 'err'>,
@@ -293,8 +294,8 @@ export async function waitVisibly<T>(
     while (!signal.aborted) {
       const polled = await polledInWords(session, run);
       const waited = `Waiting for ${what}, ${inWords(Math.round((Date.now() - begin) / 1_000) * 1_000)}`;
-      // It may have come meanwhile.
-      if (!over.signal.aborted) context.err(`${waited}: ${polled}. Ctrl-C ends the waiting, not the run.`);
+      // The result may have arrived in the meantime.
+      if (!over.signal.aborted) context.err(`${waited}: ${polled}. Ctrl-C stops the waiting, not the run.`);
       await pause(AGAIN_MS);
     }
   };
@@ -308,7 +309,7 @@ export async function waitVisibly<T>(
   }
 }
 
-/** The report of a run that was started for it; undefined where the time or the person ended the waiting first, which is said. */
+/** The report of a run that was just started; if the wait ends first, prints that and returns undefined. */
 export async function waitForReport(
   { context, finish }: CommandHost,
   session: TemporalSession,
@@ -319,11 +320,11 @@ export async function waitForReport(
   const over = new AbortController();
   const result = session.client.withAbortSignal(over.signal, () => handle.result());
   const report = await waitVisibly(context, session, waited, result);
-  // What still polls would be tried again on a connection that is closed by then.
+  // A pending poll would be retried on a connection that is closed by then.
   over.abort();
   result.catch(() => undefined);
   if (report !== undefined) return report;
-  context.err(`Not waiting any more; ${what} goes on: ${nextCommandOf.status(run.workflowId)}`);
+  context.err(`Stopped waiting; ${what} continues: ${nextCommandOf.status(run.workflowId)}`);
   finish(EXIT.pending);
   return undefined;
 }

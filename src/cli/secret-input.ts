@@ -9,17 +9,17 @@ import { Secret } from '../secret';
 import type { CliContext } from './context';
 import { printError } from './errors';
 
-/** Where a share or a token may come from. Never from an argument: those are visible to every user of the machine. */
+/** The source of a share or a token. Never an argument: every user of the machine can see those. */
 interface SecretSource {
   readonly file: string | undefined;
-  /** Of the hidden prompt, where it comes from no file. */
+  /** The text of the hidden prompt, if no file is given. */
   readonly question: string;
 }
 
 /**
- * Reads a secret from a file (`-`: standard input) or a hidden prompt. A person at a terminal may mistype it twice.
+ * Reads a secret from a file (`-`: standard input) or a hidden prompt. A person at a terminal has three attempts.
  *
- * @throws RunbookError `INVALID_INPUT` where it is none; what was typed is never repeated.
+ * @throws RunbookError `INVALID_INPUT` if the text is not such a secret; the text is never repeated
  */
 export async function readSecret<T>(
   context: CliContext,
@@ -29,8 +29,8 @@ export async function readSecret<T>(
   if (file === '-') return parse(await context.readInput());
   if (file === undefined) return askAgain(context, async () => parse(await context.askHidden(question)));
   const mode = (await stat(file).catch(() => undefined))?.mode ?? 0;
-  // A mistake, but not ours to refuse in the middle of a ceremony.
-  if ((mode & 0o077) !== 0) context.err(`Warning: other users of this machine may read ${file} (chmod 600).`);
+  // Only a warning: this is no reason to interrupt a ceremony.
+  if ((mode & 0o077) !== 0) context.err(`Warning: other users of this machine can read ${file} (chmod 600).`);
   return parse(await readTextFile(file));
 }
 
@@ -40,22 +40,23 @@ export interface SigningOptions {
   readonly passphraseFile?: string;
 }
 
-/** The folder of what belongs to a person on this machine: pinned keys, and their own. */
+/** The folder of a person's files on this machine: pinned keys, and their own key. */
 export function personalFolder(env: NodeJS.ProcessEnv): string {
   return join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'replication-runbooks');
 }
 
-/** Where `runbook join` puts a person's key, and where it is found again: `RUNBOOKS_KEY_FILE`, else a file of their name. */
+/** Where `runbook join` stores a person's key, and other commands find it: `RUNBOOKS_KEY_FILE`, otherwise a file with their name. */
 export function personalKeyFile(env: NodeJS.ProcessEnv, name: string): string {
   return env['RUNBOOKS_KEY_FILE'] || join(personalFolder(env), `${basename(name)}.key`);
 }
 
 /**
- * Opens the person's signing key: by option, `RUNBOOKS_KEY_FILE`, or from where `runbook join` put it, where there is one.
- * The passphrase comes from a file or a hidden prompt, never from an argument. A person may mistype it twice.
+ * Opens the person's signing key: from the option, `RUNBOOKS_KEY_FILE`, or the file that `runbook join` created, if any.
+ * The passphrase comes from a file or a hidden prompt, never from an argument. A person has three attempts.
  *
- * @param name of the person who signs.
- * @throws RunbookError `DOCUMENT_INVALID` for a wrong passphrase, `NOT_FOUND` for a missing file.
+ * @param name - of the person who signs
+ * @returns undefined if there is no key
+ * @throws RunbookError `DOCUMENT_INVALID` for a wrong passphrase, `NOT_FOUND` for a missing file
  */
 export async function signingKey(
   context: CliContext,
@@ -66,8 +67,8 @@ export async function signingKey(
   const keyFile = options.keyFile ?? (await knownKeyFile(context.env, name));
   if (keyFile === undefined) {
     if (passphraseFile === undefined) return undefined;
-    throw new RunbookError('INVALID_INPUT', 'A passphrase without a key: --key-file is missing.', {
-      next: 'Give the same command with --key-file, or without --passphrase-file where the inventory lists no key of yours.',
+    throw new RunbookError('INVALID_INPUT', 'A passphrase was given without a key: --key-file is missing.', {
+      next: 'Run the same command with --key-file, or without --passphrase-file if the inventory lists no key of yours.',
     });
   }
   const file = await readTextFile(keyFile);
@@ -75,8 +76,8 @@ export async function signingKey(
   if (passphraseFile !== undefined) return readHolderKey(file, passphraseOf(await readTextFile(passphraseFile)));
   const ask = async () => {
     const passphrase = passphraseOf(await context.askHidden('Passphrase of the signing key'));
-    context.err('Opening the key: this takes a second or more.');
-    // It holds the program up: an impatient person types the next answer, which must not be shown.
+    context.err('Opening the key; this takes a second or more.');
+    // This blocks the program. An impatient person may type the next answer meanwhile, which must not be shown.
     return context.quietly(() => readHolderKey(file, passphrase));
   };
   return askAgain(context, ask, mayBeMistyped);
@@ -92,9 +93,9 @@ async function knownKeyFile(env: NodeJS.ProcessEnv, name: string | undefined): P
 const TRIES = 3;
 
 /**
- * Asks a person up to three times, where they may have mistyped. Where no person is asked, the first answer counts.
+ * Asks a person up to three times, because they may mistype. Without a terminal the first answer counts.
  *
- * @param mistyped whether another answer may do
+ * @param mistyped - whether a different answer may succeed
  * @throws the error of the last answer
  */
 export async function askAgain<T>(
@@ -108,52 +109,52 @@ export async function askAgain<T>(
     } catch (error) {
       if (!context.interactive || !isRunbookError(error) || !mistyped(error) || tries === TRIES) throw error;
       printError(context, error);
-      context.err(`Again (${tries + 1} of ${TRIES}); Ctrl-C ends it.`);
+      context.err(`Try again (${tries + 1} of ${TRIES}); Ctrl-C ends the command.`);
     }
   }
 }
 
 interface Confirmation {
   readonly word?: string;
-  /** What did not happen without the word. */
+  /** What was not done because the word is missing. */
   readonly refused: string;
   readonly next: string;
-  /** What stands for the word where nobody can be asked. */
+  /** The options that replace the word if there is no terminal. */
   readonly withoutTerminal?: string;
 }
 
 /**
- * Has a person type a word before something is done.
+ * Requires a person to type a word before something is done.
  *
- * @throws RunbookError `INVALID_INPUT` where they type anything else, or nobody can be asked
+ * @throws RunbookError `INVALID_INPUT` if they type anything else, or there is no terminal
  */
 export async function confirmed(
   context: CliContext,
   question: string,
-  { word = 'yes', refused, next, withoutTerminal = '`--yes`, once you compared what it shows' }: Confirmation,
+  { word = 'yes', refused, next, withoutTerminal = '`--yes`, after you compared what it shows' }: Confirmation,
 ): Promise<void> {
   if (!context.interactive)
-    throw new RunbookError('INVALID_INPUT', `There is no terminal to ask at; ${refused}.`, {
+    throw new RunbookError('INVALID_INPUT', `There is no terminal for a confirmation; ${refused}.`, {
       needed: `"${word}", typed by a person`,
-      next: `Give the same command in a terminal, or with ${withoutTerminal}.`,
+      next: `Run the same command in a terminal, or with ${withoutTerminal}.`,
     });
   if ((await context.ask(question)) === word) return;
   throw new RunbookError('INVALID_INPUT', `Not confirmed; ${refused}.`, { needed: word, next });
 }
 
-/** @throws RunbookError `NOT_FOUND`, naming the file. */
+/** @throws RunbookError `NOT_FOUND`, naming the file */
 export async function readTextFile(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
     throw new RunbookError('NOT_FOUND', `The file ${path} cannot be read (${errnoOf(error) ?? 'unknown reason'}).`, {
-      needed: 'a file that exists, and that you may read',
-      next: 'Correct the path, or the rights of the file, and give the same command again.',
+      needed: 'a file that exists and that you can read',
+      next: 'Correct the path or the permissions of the file, and run the same command again.',
     });
   }
 }
 
-/** @throws RunbookError `INVALID_INPUT` where the file exists: a key is never overwritten. */
+/** @throws RunbookError `INVALID_INPUT` if the file exists: a key is never overwritten */
 export async function writeSecretFile(path: string, content: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   try {
@@ -162,23 +163,23 @@ export async function writeSecretFile(path: string, content: string): Promise<vo
     if (errnoOf(error) !== 'EEXIST') throw error;
     throw new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
       needed: 'the path of a new file',
-      next: 'Give another path, or move the old file away if it is no longer needed.',
+      next: 'Choose another path, or move the old file away if it is no longer needed.',
     });
   }
 }
 
 /**
- * What people send is recorded for ever where many can read it: what seems to be a key share or a token does not leave this machine
- * in plain text.
+ * Keeps what looks like a key share or a token from leaving this machine in plain text: Temporal records everything that
+ * people send, and many can read it there.
  *
- * @throws RunbookError `PLAIN_TEXT_SHARE`. Nothing of it is repeated.
+ * @throws RunbookError `PLAIN_TEXT_SHARE`; never repeats any part of the secret
  */
 export function refusePlainShare(input: unknown): void {
   const plain = plainSecretIn(input);
   if (!plain) return;
   const [what, command] = plain === 'plain-text-token' ? ['token', 'provide-token'] : ['key share', 'share'];
-  throw new RunbookError('PLAIN_TEXT_SHARE', `This seems to hold a ${what} in plain text. Nothing was sent.`, {
+  throw new RunbookError('PLAIN_TEXT_SHARE', `This seems to contain a ${what} in plain text. Nothing was sent.`, {
     needed: `a text without ${what}s`,
-    next: `A ${what} is given by "runbook ${command}" alone, which encrypts it. It is now in the history of your shell: remove it there.`,
+    next: `Give a ${what} only with "runbook ${command}", which encrypts it. It is now in your shell history: remove it there.`,
   });
 }

@@ -26,10 +26,10 @@ import { jsonText } from '../contracts/words';
 
 export const NAME_OPTION = [
   '--name <name>',
-  'your name as the inventory lists it (default: RUNBOOKS_PERSON, or you are asked)',
+  'your name as the inventory lists it (default: RUNBOOKS_PERSON, otherwise a prompt)',
 ] as const;
 export const HOLDER_OPTION = ['--holder <name>', NAME_OPTION[1]] as const;
-/** Options of the commands by which a person says something that a run acts on. */
+/** Options of the commands that send a run a person's statement. */
 export interface StatementOptions extends ServerOptions, SigningOptions {
   /** Print the signal's input instead of sending it. */
   readonly print?: boolean;
@@ -38,14 +38,14 @@ export interface StatementOptions extends ServerOptions, SigningOptions {
   readonly reason?: string;
 }
 
-/** Who gives the command: named by its option or by RUNBOOKS_PERSON, else asked. */
+/** The name of the person who runs the command: from the option or RUNBOOKS_PERSON, otherwise from a prompt. */
 export function personOf(context: CliContext, given: string | undefined, option = '--name'): Promise<string> {
   const named = given || context.env['RUNBOOKS_PERSON'];
-  return wanted(context, named, `${option} or RUNBOOKS_PERSON`, 'Your name, as the inventory lists it');
+  return givenOrAsked(context, named, `${option} or RUNBOOKS_PERSON`, 'Your name, as the inventory lists it');
 }
 
-/** What an option gives, else what the person at the terminal answers. */
-export async function wanted(
+/** The value of an option, otherwise the answer of the person at the terminal. */
+export async function givenOrAsked(
   context: CliContext,
   given: string | undefined,
   option: string,
@@ -57,21 +57,21 @@ export async function wanted(
   throw new CommanderError(EXIT.usage, 'commander.missingMandatoryOptionValue', option);
 }
 
-/** What whoever signs may give, on the way to a run. */
+/** Adds the options of commands that sign. */
 export function withSigningOptions(command: Command): Command {
   return command
-    .option('--key-file <file>', 'your signing key, else RUNBOOKS_KEY_FILE, or where "runbook join" put it')
+    .option('--key-file <file>', 'your signing key (default: RUNBOOKS_KEY_FILE, or the key of "runbook join")')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--print', "print the signal's input as one line instead of sending it");
 }
 
-/** Of commands that name their run and wait for what it says. Without a key a statement is a claim. */
+/** Adds the options of commands that send a statement to a run and wait for its receipt. Without a key a statement is a claim. */
 export function withStatementOptions(command: Command): Command {
-  withSigningOptions(command).option('--timeout <seconds>', 'how long to wait for what the run says of it', number, 30);
+  withSigningOptions(command).option('--timeout <seconds>', 'how long to wait for the receipt of the run', number, 30);
   return withServerOptions(withRun(command));
 }
 
-/** What people say to a run: its name in a sentence, and its members. */
+/** The statements that people send to a run: each with its name in a sentence, and its schema. */
 const STATEMENTS = {
   approval: ['The approval', approvalPayload],
   decision: ['The decision', decisionPayload],
@@ -86,9 +86,9 @@ type StatementMembers<T extends StatementType> = {
 export type ExactRun = RunReference & { readonly runId: string };
 
 /**
- * What a person says to one run: signed where they have a key, else the plain members, which count as a claim.
+ * A person's statement to one run: signed if they have a key, otherwise the plain members, which count as a claim.
  *
- * @throws RunbookError `INVALID_INPUT` where the members are not those of such a document.
+ * @throws RunbookError `INVALID_INPUT` if the members do not match the schema
  */
 export async function statementOf<T extends StatementType>(
   context: CliContext,
@@ -102,8 +102,8 @@ export async function statementOf<T extends StatementType>(
   const parsed = schema.safeParse({ ns, wid, rid, ...members, iat: Math.floor(Date.now() / 1000) });
   if (!parsed.success) {
     const mistakes = inputMistakes(parsed.error).join('; ');
-    throw new RunbookError('INVALID_INPUT', `${what} is refused: ${mistakes}. Nothing was sent.`, {
-      next: 'Correct it, and give the same command again.',
+    throw new RunbookError('INVALID_INPUT', `${what} is invalid: ${mistakes}. Nothing was sent.`, {
+      next: 'Correct it, and run the same command again.',
     });
   }
   const key = await signingKey(context, options, parsed.data.name);
@@ -111,7 +111,7 @@ export async function statementOf<T extends StatementType>(
   return { document: await signDocument(DOCUMENT_TYPES[type], parsed.data, key) };
 }
 
-/** Gives a statement to the run that it names. */
+/** Sends a statement to the run that it names. */
 export async function giveStatement<T extends StatementType>(
   host: CommandHost,
   options: StatementOptions,
@@ -124,7 +124,7 @@ export async function giveStatement<T extends StatementType>(
   await giveSignal(host, options, session, run, signal, input);
 }
 
-/** Sends the signal and says what became of it; or prints its input as one line, to paste into the Web UI. */
+/** Sends the signal and prints its outcome; with `--print`, prints its input as one line to paste into the Web UI. */
 export async function giveSignal(
   { context, finish }: CommandHost,
   options: StatementOptions,
@@ -133,7 +133,7 @@ export async function giveSignal(
   signal: SignalName,
   input: unknown,
 ): Promise<void> {
-  // An envelope is encrypted, and has checks of its own.
+  // An envelope is encrypted, and has its own checks.
   if (signal !== SIGNALS.share) refusePlainShare(input);
   if (options.print === true) {
     context.out(jsonText(input));
@@ -145,9 +145,9 @@ export async function giveSignal(
 }
 
 /**
- * Sends a signal and waits for what the run says of it, visibly.
+ * Sends a signal, and shows progress while it waits for the run's receipt.
  *
- * @throws RunbookError `NOT_FOUND` where there is no open run.
+ * @throws RunbookError `NOT_FOUND` if there is no open run
  */
 export async function sendSignal(
   context: Pick<CliContext, 'stop' | 'err'>,
@@ -160,21 +160,30 @@ export async function sendSignal(
   const { workflowId } = run;
   const timeoutMs = timeoutS * 1_000;
   const sending = { client: session.client, run, signal, input };
-  const taking = { what: `Temporal to take this ${signal}`, run };
-  const recorded = await waitVisibly(context, session, taking, send(sending, Math.max(timeoutMs, TAKEN_WITHIN_MS)));
+  const accepting = { what: `Temporal to accept this ${signal}`, run };
+  const recorded = await waitVisibly(
+    context,
+    session,
+    accepting,
+    send(sending, Math.max(timeoutMs, ACCEPTED_WITHIN_MS)),
+  );
   const stop = AbortSignal.any([context.stop, AbortSignal.timeout(timeoutMs)]);
-  const waiting = { what: `what the run says of this ${signal}`, run, timeoutMs };
-  const answer = recorded !== undefined && waitVisibly(context, session, waiting, said({ ...sending, stop }, recorded));
-  const { arrival, receipt }: Said = (await answer) || {};
+  const waiting = { what: `the receipt of this ${signal}`, run, timeoutMs };
+  const answer =
+    recorded !== undefined && waitVisibly(context, session, waiting, receiptOf({ ...sending, stop }, recorded));
+  const { arrival, receipt }: Answer = (await answer) || {};
   const common = { signal, workflowId, arrival, receipt };
   if (receipt === undefined) {
-    const known = recorded ? 'Sent, and recorded by Temporal. No receipt yet' : 'Whether Temporal took it is not known';
-    return { ...common, lines: [`${known}: look with "${nextCommandOf.status(workflowId)}".`], exitCode: EXIT.pending };
+    const known = recorded
+      ? 'Sent and recorded by Temporal; no receipt yet'
+      : 'It is unknown whether Temporal accepted it';
+    const lines = [`${known}. Check with "${nextCommandOf.status(workflowId)}".`];
+    return { ...common, lines, exitCode: EXIT.pending };
   }
   return { ...common, lines: receiptLines(receipt), exitCode: receipt.verdict === 'accepted' ? EXIT.ok : EXIT.refused };
 }
 
-/** What is on its way to a run. */
+/** A signal that is being sent to a run. */
 interface Sending {
   readonly client: Client;
   readonly run: RunReference;
@@ -182,40 +191,40 @@ interface Sending {
   readonly input: unknown;
 }
 
-/** It is there; `stop` ends the waiting for what the run says of it. */
-interface Given extends Sending {
+/** A signal that was sent; `stop` ends the wait for its receipt. */
+interface Sent extends Sending {
   readonly stop: AbortSignal;
 }
 
 /** `arrival` counts the signals of this name in the run, from 1. */
-interface Said {
+interface Answer {
   readonly arrival?: number | undefined;
   readonly receipt?: Receipt | undefined;
 }
 
 const updateOf = (signal: SignalName) => UPDATES.find((name) => name === signal);
 
-/** A Temporal that is busy, or that just comes back, needs so long. */
-const TAKEN_WITHIN_MS = 10_000;
+/** A Temporal server that is busy, or is just coming back, may take this long. */
+const ACCEPTED_WITHIN_MS = 10_000;
 /**
- * gRPC's codes that leave open whether a call was carried out: cancelled, unknown, deadline, aborted, internal, unavailable,
- * data loss; and exhausted, which may be the answer to a second try alone.
+ * The gRPC codes that leave open whether a call took effect: cancelled, unknown, deadline exceeded, aborted, internal,
+ * unavailable, data loss; and resource exhausted, which may answer only the client's second attempt.
  */
 const OPEN_CODES: readonly number[] = [1, 2, 4, 8, 10, 13, 14, 15];
 
 const rpcErrorIn = ({ cause }: Error) => (isGrpcServiceError(cause) ? cause : undefined);
 
-/** Whether Temporal may have taken what failed with this: the connection broke, or no answer came in time. */
-function mayBeTaken(error: unknown): boolean {
+/** Whether Temporal may have accepted the failed call: the connection broke, or no answer arrived in time. */
+function mayBeAccepted(error: unknown): boolean {
   return error instanceof Error && OPEN_CODES.includes(rpcErrorIn(error)?.code ?? -1);
 }
 
 /**
- * As a signal.
+ * Sends it as a signal.
  *
- * @returns false where the server takes no more of them for this run, and there is an update of the same name; undefined
- *   where nobody knows whether it took this one
- * @throws RunbookError `NOT_FOUND` where there is no open run, `TEMPORAL_UNAVAILABLE` where the server refuses it: nothing was sent.
+ * @returns false if the server accepts no more signals for this run, and there is an update of the same name; undefined if
+ *   it is unknown whether the server accepted this one
+ * @throws RunbookError `NOT_FOUND` if there is no open run, `TEMPORAL_UNAVAILABLE` if the server refuses it: nothing was sent
  */
 async function send({ client, run, signal, input }: Sending, withinMs: number): Promise<boolean | undefined> {
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
@@ -225,31 +234,31 @@ async function send({ client, run, signal, input }: Sending, withinMs: number): 
   } catch (error) {
     const details = error instanceof Error ? rpcErrorIn(error)?.details : undefined;
     if (details?.includes('limit for signal events') && updateOf(signal) !== undefined) return false;
-    return mayBeTaken(error) ? undefined : refuse(run)(error);
+    return mayBeAccepted(error) ? undefined : refuse(run)(error);
   }
 }
 
-/** What the run says of it; as an update where it was not `recorded` as a signal, or the run looks at no more of them. */
-async function said(given: Given, recorded: boolean): Promise<Said> {
-  const { client, run, signal, input } = given;
+/** The run's receipt. Sends an update if the signal was not `recorded`, or if the run no longer reads signals. */
+async function receiptOf(sent: Sent, recorded: boolean): Promise<Answer> {
+  const { client, run, signal, input } = sent;
   const update = updateOf(signal);
-  const giveUpdate = async (): Promise<Said> => {
+  const sendUpdate = async (): Promise<Answer> => {
     const handle = client.workflow.getHandle(run.workflowId, run.runId);
     const arrival = await handle.executeUpdate<number, [unknown]>(update ?? '', { args: [input] });
-    return { arrival, ...(await awaitReceipt(given, arrival)) };
+    return { arrival, ...(await awaitReceipt(sent, arrival)) };
   };
   if (!recorded)
-    return giveUpdate().catch((error: unknown) => {
-      if (mayBeTaken(error)) return {};
+    return sendUpdate().catch((error: unknown) => {
+      if (mayBeAccepted(error)) return {};
       return refuse(run)(error);
     });
-  const arrival = await arrivalOf(given);
+  const arrival = await arrivalOf(sent);
   if (arrival === undefined) return {};
-  const { receipt, isFlooded } = await awaitReceipt(given, arrival);
+  const { receipt, isFlooded } = await awaitReceipt(sent, arrival);
   if (!isFlooded || update === undefined) return { arrival, receipt };
-  return giveUpdate().catch((error: unknown) => {
-    // The run ended meanwhile, or Temporal is away; what was sent before is in the history.
-    if (error instanceof WorkflowNotFoundError || mayBeTaken(error)) return { arrival };
+  return sendUpdate().catch((error: unknown) => {
+    // The run ended meanwhile, or Temporal is unavailable; the signal that was sent before is in the history.
+    if (error instanceof WorkflowNotFoundError || mayBeAccepted(error)) return { arrival };
     throw error;
   });
 }
@@ -262,21 +271,21 @@ function refuse({ workflowId }: RunReference): (error: unknown) => never {
     }
     const rpcError = cause instanceof Error ? rpcErrorIn(cause) : undefined;
     if (rpcError === undefined) throw cause;
-    throw new RunbookError('TEMPORAL_UNAVAILABLE', 'The Temporal server refuses it; nothing was sent.', {
+    throw new RunbookError('TEMPORAL_UNAVAILABLE', 'The Temporal server refused it; nothing was sent.', {
       observed: rpcError.details,
-      needed: "the right to signal runs of this namespace, within the server's limits",
-      next: 'Correct what it names; then give the same command again.',
+      needed: "permission to signal runs of this namespace, within the server's limits",
+      next: 'Correct what the server reports; then run the same command again.',
       cause,
     });
   };
 }
 
 /**
- * Which of the signals of this name is ours, by which its receipt is known. Where a workflow task is under way, perhaps at a
- * worker that was killed, the history shows a signal only once that task is over; and Temporal itself may be down for a
- * moment.
+ * The number of our signal among those of its name, which identifies its receipt. While a workflow task is running,
+ * perhaps on a worker that was killed, the history shows a new signal only after that task; and Temporal itself may be
+ * down for a moment.
  */
-async function arrivalOf({ client, run, signal, input, stop }: Given): Promise<number | undefined> {
+async function arrivalOf({ client, run, signal, input, stop }: Sent): Promise<number | undefined> {
   const mine = digestOf(input);
   while (!stop.aborted) {
     const events = await fetchEvents(client, run).catch(() => []);
@@ -293,28 +302,28 @@ function digestOf(input: unknown): string {
     .digest('hex');
 }
 
-/** A check takes about 90 ms: earlier looks would only be in its way. */
+/** A check takes about 90 ms: earlier queries would only delay it. */
 const FIRST_PAUSES_MS = [50, 50, 100];
 const POLL_MS = 250;
-/** A check takes no longer, where the run looks at the signal at all. */
-const LOOKED_AT_WITHIN_MS = 3_000;
+/** A check takes no longer, if the run reads the signal at all. */
+const CHECKED_WITHIN_MS = 3_000;
 
-/** What the run says of a signal; `isFlooded` where it has too many to look at this one. */
+/** The receipt of a signal; `isFlooded` if the run has too many signals to read this one. */
 async function awaitReceipt(
-  { client, run, signal, stop }: Given,
+  { client, run, signal, stop }: Sent,
   arrival: number,
-): Promise<Pick<Said, 'receipt'> & { readonly isFlooded?: true }> {
+): Promise<Pick<Answer, 'receipt'> & { readonly isFlooded?: true }> {
   const begin = Date.now();
   const pauses = [...FIRST_PAUSES_MS];
   while (!stop.aborted) {
     await delay(pauses.shift() ?? POLL_MS);
-    // It was sent: who may not ask is told that no receipt is known.
+    // The signal was sent. A client that may not query the run reports that there is no receipt yet.
     const status = await queryStatus(client, run).catch(() => undefined);
     const receipt = status?.receipts.findLast((each) => each.signal === signal && each.arrival === arrival);
     if (receipt !== undefined) return { receipt };
     const flooded = status?.findings.some(({ code }) => code === 'too-many-signals') === true;
     const mayBeUpdate = arrival < UPDATES_FROM && updateOf(signal) !== undefined;
-    if (flooded && mayBeUpdate && Date.now() > begin + LOOKED_AT_WITHIN_MS) return { isFlooded: true };
+    if (flooded && mayBeUpdate && Date.now() > begin + CHECKED_WITHIN_MS) return { isFlooded: true };
   }
   return {};
 }

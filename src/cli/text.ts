@@ -15,23 +15,23 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
-/** What must be seen first; how a line begins in which it is said, after its time and mark. */
+/** How the most important lines begin, after their time and mark. */
 const GRAVE = /^(?:\d\d:\d\d:\d\dZ )?(?:== )? *(?:OUTAGE|CRITICAL|FAILED|PARKED|Refused: |Failed: |Error |fail +\S)/;
 const WARNED = /^(?:\d\d:\d\d:\d\dZ )? *(?:Warning:|KNOW THIS|warn +\S|PAUSED)/;
 
-/** A line with its colour, for a terminal that shows some. */
-export function coloured(line: string): string {
+/** A line with its color, for a terminal that shows colors. */
+export function colored(line: string): string {
   if (GRAVE.test(line)) return styleText(['red', 'bold'], line, { validateStream: false });
   return WARNED.test(line) ? styleText('yellow', line, { validateStream: false }) : line;
 }
 
-/** What must stay one line to be copied: a command, a document, JSON. Words of others begin none of them. */
+/** Lines that must stay whole to be copied: commands, documents, JSON. Text from others never begins such a line. */
 const COPIED = /^ *(?:(?:runbook|vault|temporal|sudo) [a-z]|export [A-Z]|\. \/|\S*$|[{[])/;
 const NARROWEST = 24;
 
 /**
- * A line as lines of a terminal that is `columns` wide; one of 0 does not say. The terminal itself would go on in its first
- * column, where words of others look like ours: so each further line begins with a margin.
+ * Wraps a line for a terminal that is `columns` wide; 0 means unknown. Each further line begins with a margin: if the
+ * terminal itself wrapped the line, text from others in its first column would look like ours.
  */
 export function wrapped(line: string, columns: number | undefined): string[] {
   const width = Math.max(columns || Infinity, NARROWEST);
@@ -49,13 +49,13 @@ export function wrapped(line: string, columns: number | undefined): string[] {
   }
 }
 
-/** How much of a text goes into a line: up to a space where there is one in its second half, never through a letter. */
+/** How much of a text fits into a line: up to a space in its second half if there is one, never through a character. */
 function fitting(text: string, width: number): number {
   let used = 0;
   let end = 0;
   let space = 0;
   for (const letter of text) {
-    // Many letters beyond Latin are two columns wide; how many is a matter of the terminal.
+    // Many non-Latin letters are two columns wide; which ones depends on the terminal.
     used += letter < '\u0300' ? 1 : 2;
     if (used > width) return space > end / 2 ? space : end;
     end += letter.length;
@@ -66,7 +66,7 @@ function fitting(text: string, width: number): number {
 
 type Values = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** A text of deploy/templates with these values: a line of one that is absent is left out, a line of a list is repeated. */
+/** A template of deploy/templates with these values. A line whose value is absent is dropped; a line with a list is repeated. */
 export function filled(template: string, values: Values): string {
   const place = /\{\{(\w+)\}\}/g;
   const text = readFileSync(join(projectRoot(), 'deploy', 'templates', template), 'utf8');

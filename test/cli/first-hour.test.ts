@@ -60,9 +60,9 @@ it('init reads the clusters, makes the keys once, and writes an inventory of one
   for (const key of ['workers.key', 'seal-keys'])
     expect((await stat(join(folder, 'site', key))).mode & 0o777).toBe(0o600);
   const check = await cli(['inventory', 'check', inventory]);
-  expect(check.out).toContain('gate plan: 1 of approvers. SHUT: nobody of them has joined yet');
+  expect(check.out).toContain('gate plan: 1 of approvers. SHUT: none of them joined so far');
   expect(check.out).toContain(
-    'ada, ben, cyd have not joined: in payments they cannot approve (any gate), decide about a parked step,',
+    'ada, ben, cyd have not joined: in payments they cannot approve (any gate), decide on a parked step,',
   );
   expect(check.out).toContain('dan, eve have not joined: in payments they cannot give a key share');
   expect(check.out).toContain(`${join(folder, 'site', 'workers.token')} is not on this machine`);
@@ -114,14 +114,14 @@ it('init asks for what was not given, shows what it found, and writes nothing wi
   const { code, questions, err } = await cli(words, { answers: typed });
   expect([code, questions.length, questions[6]]).toEqual([3, typed.length, 'Who holds a key share [ada,ben]']);
   expect(questions[4]).toMatch(/system's roots\)$/);
-  expect(err).toContain('Warning: 2 holders for a threshold of 3: never enough shares');
+  expect(err).toContain('Warning: 2 holders for a threshold of 3: there can never be enough shares');
   expect(err).toContain('Warning: 2 to operate and approve: some gates cannot be opened');
   expect(initialised.err).not.toContain('Warning');
   await expect(stat(join(folder, 'asked', 'workers.key'))).rejects.toThrow('ENOENT');
   const missing = await cli(['init', '--yes', '--directory', join(folder, 'asked')]);
   expect(missing).toMatchObject(refusal('--deployment is missing'));
   const unreachable = [...words, '--yes', '--deployment', 'a', '--people', 'ada', '--cluster', 'x=http://127.0.0.1:1'];
-  expect(await cli(unreachable)).toMatchObject({ ...refusal('Does this machine reach'), code: 1 });
+  expect(await cli(unreachable)).toMatchObject({ ...refusal('Check that this machine can reach'), code: 1 });
   const alone = service.cluster('east').addresses.map((address, index) => {
     const of = ['--directory', join(folder, `alone-${index}`), '--cluster', `east=${address}`];
     return cli(['init', '--yes', '--deployment', 'a', '--people', 'ada', ...of]);
@@ -155,7 +155,7 @@ it('init replaces no policy and no AppRole unseen, and goes on where it was inte
     const changes = () => other.calls.filter(({ method, status }) => method !== 'GET' && status < 300).length;
     expect(await init(['far'], 'following')).toMatchObject(refusal('None of these clusters is a primary'));
     const mixed = await init(['east'], 'mixed', () => ['east', 'west']);
-    expect(mixed).toMatchObject(refusal('The addresses of east lead to several clusters'));
+    expect(mixed).toMatchObject(refusal('The addresses of east belong to several clusters'));
     other.cluster('west').writePolicy('runbooks', [{ path: 'kv/data/of-others', capabilities: ['read'] }]);
     expect(await init(['west'], 'refused')).toMatchObject(refusal('a policy "runbooks" already'));
     expect(changes()).toBe(0);
@@ -276,9 +276,9 @@ it('claimed people learn at the check what they cannot do, gate by gate, and a k
   const check = await cli(['inventory', 'check', file]);
   expect(check.code).toBe(0);
   expect(check.out).toContain(
-    'cyd is only claimed, which counts in a laboratory alone: in payments they cannot approve (any gate),',
+    'cyd is only claimed, which counts only in a laboratory: in payments they cannot approve (any gate),',
   );
-  expect(check.out).toContain('decide about a parked step, pause, abort or order a take-over');
+  expect(check.out).toContain('decide on a parked step, pause, abort or order a take-over');
   const key = `cyd/${formatPublicKey(newSigningKey().key)}`;
   expect((await cli(['inventory', 'add-person', key, '--yes', '--inventory', file])).code).toBe(0);
   expect((await cli(['inventory', 'check', file])).out).not.toContain('they cannot');

@@ -67,7 +67,7 @@ describe('a new signing key of the workers', () => {
     expect(await pinned()).toEqual([first.kid]);
     const { code, out, err } = await keys(trust, ['yes']);
     expect(code).toBe(0);
-    expect(err).toContain(`so far: ${spokenFingerprint(first.kid)}. This is ANOTHER key`);
+    expect(err).toContain(`Already pinned for "production": ${spokenFingerprint(first.kid)}. The new key is DIFFERENT`);
     expect(err).toContain(spokenFingerprint(second.kid));
     expect(out).toContain(`runbook keys distrust ${first.kid}`);
     expect(await pinned()).toEqual([first.kid, second.kid]);

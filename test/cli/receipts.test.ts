@@ -81,11 +81,11 @@ it('calls nothing recorded before Temporal took it: no time limit is over before
     'still sending',
   );
   take();
-  expect((await sent).lines).toEqual([expect.stringContaining('Sent, and recorded by Temporal')]);
+  expect((await sent).lines).toEqual([expect.stringContaining('Sent and recorded by Temporal')]);
   const ended = await send(sessionOf([ARRIVED], quiet, new Promise(() => undefined)), 1, AbortSignal.abort());
   expect(ended).toMatchObject({
     exitCode: 4,
-    lines: [expect.stringContaining('Whether Temporal took it is not known')],
+    lines: [expect.stringContaining('It is unknown whether Temporal accepted it')],
   });
 });
 
@@ -134,14 +134,14 @@ it('ends within its limit where Temporal took the connection and is silent, and 
   try {
     const lines: string[] = [];
     const sent = await send(session, 0, undefined, (line) => void lines.push(line));
-    expect(sent.lines).toEqual([expect.stringContaining('Whether Temporal took it is not known')]);
+    expect(sent.lines).toEqual([expect.stringContaining('It is unknown whether Temporal accepted it')]);
     expect(sent.exitCode).toBe(4);
     expect(lines).toEqual([
-      expect.stringMatching(/^Waiting for Temporal to take this approve, .*: Temporal does not answer\./),
+      expect.stringMatching(/^Waiting for Temporal to accept this approve, .*: Temporal does not answer\./),
     ]);
     await expect(describeRun(client, { workflowId: 'deployment:payments' }, 200)).rejects.toMatchObject({
       code: 'TEMPORAL_UNAVAILABLE',
-      observed: expect.stringContaining('no answer in time') as unknown,
+      observed: expect.stringContaining('did not answer in time') as unknown,
     });
   } finally {
     await session.close();
@@ -156,7 +156,7 @@ it('does not know whether Temporal took it where the connection breaks; what Tem
   for (const code of [1, 4, 8, 13, 14])
     expect(await failing(code, 'Connection dropped')).toMatchObject({
       exitCode: 4,
-      lines: [expect.stringContaining('Whether Temporal took it is not known')],
+      lines: [expect.stringContaining('It is unknown whether Temporal accepted it')],
     });
   await expect(failing(7, 'Request unauthorized.')).rejects.toMatchObject({
     code: 'TEMPORAL_UNAVAILABLE',

@@ -29,9 +29,9 @@ it('a plan is shown with its warnings and with what the approval allows; who ask
   const shown = (plan: RunbookPlan) => approvalLines({ text: JSON.stringify(plan), digest: 'the-digest' }, 'wipe');
   expect(shown({ ...PLAN, requestedBy: 'olga' })).toEqual([
     'Gate "wipe" of drSecondaryOnboarding, deployment payments, plan the-digest',
-    '  Requested by: olga, as the start of the run says, unverified',
+    '  Requested by: olga, as claimed at the start; unverified',
     '  Reason: a third site',
-    '  What the approval allows, and nothing else',
+    '  The approval allows only',
     '    dr.secondary.enable on north with east',
     '  KNOW THIS: Everything on north is wiped.',
     '  east   DR primary, performance disabled   1.21.4+ent  id-east',
@@ -41,7 +41,7 @@ it('a plan is shown with its warnings and with what the approval allows; who ask
     '    1. Enable north',
   ]);
   // Where the plan does not say who asked, that is said.
-  expect(shown(PLAN)[1]).toContain('Requested by: nobody is named');
+  expect(shown(PLAN)[1]).toContain('Requested by: not named');
   // Of an unknown shape it is shown as it is.
   expect(approvalLines({ text: '{"a":1}', digest: 'd' }, 'plan')).toEqual([
     'Gate "plan", plan d:',
@@ -52,7 +52,7 @@ it('a plan is shown with its warnings and with what the approval allows; who ask
 it('what the run found stands apart from the plan, as what nobody signed', () => {
   const finding = { code: 'evidence', at: 0, severity: 'warning', text: 'No loss is possible.' } as const;
   expect(unsignedLines([finding, { ...finding, severity: 'info', text: 'of no weight' }])).toEqual([
-    'Not part of the plan, signed by nobody, and not covered by your approval. The run says:',
+    'The run also reports the following. It is not part of the plan, not signed, and not covered by your approval:',
     '  warning: No loss is possible.',
   ]);
   expect(unsignedLines([])).toEqual([]);

@@ -80,8 +80,8 @@ describe('without a worker', () => {
     const commands: readonly (readonly [line: string, code: number, said: RegExp])[] = [
       [`start drSwitchover --input ${file}`, 3, new RegExp(`LOCK_HELD[^]*${started.runId}`)],
       [`status ${workflowId}`, 4, /no worker answers; as of event 2; nobody polls task queue/],
-      [`watch ${workflowId} --timeout 0`, 4, /No worker answers. Why:\n +runbook status [^]*Not watching any more/],
-      [`report ${workflowId}`, 4, /No worker answers, and only a worker can give[^]*nobody polls[^]*runbook worker/],
+      [`watch ${workflowId} --timeout 0`, 4, /No worker answers. Why:\n +runbook status [^]*Stopped watching/],
+      [`report ${workflowId}`, 4, /No worker answers, and only a worker can produce[^]*nobody polls[^]*runbook worker/],
       [`approve ${workflowId} --gate plan --name grace`, 4, sent],
       [`decide ${workflowId} --action retry`, 4, sent],
       [`share ${workflowId} --holder ada`, 4, sent],
@@ -105,7 +105,7 @@ describe('without a worker', () => {
       };
       const { code, err } = await cli(words, { env, stop: stop.signal, hear });
       expect(heard[0]).toMatch(/^Waiting for the (plan|check), \d\.0 s: nobody polls task queue nobody-polls/);
-      expect([code, err]).toEqual([4, expect.stringContaining('Not waiting any more')]);
+      expect([code, err]).toEqual([4, expect.stringContaining('Stopped waiting')]);
     };
     const both = () => Promise.all([ended('plan', 'drSwitchover', '--input', input), ended('readiness', deployment)]);
     expect(await tooSlow(3_000, both)).toEqual([]);
@@ -146,7 +146,7 @@ describe('without a worker', () => {
     const foreign = await (await temporalClient()).workflow.start('nothingOfOurs', options);
     const { out } = await cli(['status', workflowId], { env });
     await foreign.terminate();
-    expect(out).toMatch(/nothingOfOurs {2}running\n.*\n {2}no runbook: it has no status; nobody polls/);
+    expect(out).toMatch(/nothingOfOurs {2}running\n.*\n {2}not a runbook, so it has no status; nobody polls/);
     expect(out).not.toContain('runbook worker');
   });
 
@@ -167,8 +167,8 @@ describe('without a worker', () => {
 
   it('status says of a flooded run whose worker polls and does not answer that it may hear nobody, and what to do', async () => {
     const { code, out } = await ofFlooded;
-    expect([code, out]).toEqual([4, expect.stringContaining('520 signals came to this run.')]);
-    expect(out).toMatch(/last polled .* ago\. It does not answer for this run: see its log\n\nCRITICAL: /);
+    expect([code, out]).toEqual([4, expect.stringContaining('This run received 520 signals.')]);
+    expect(out).toMatch(/last polled .* ago\. A worker polls, but does not answer for this run: check its log\n\nCRITICAL: /);
     expect(out).not.toContain('Start one');
   });
 
@@ -247,7 +247,7 @@ describe('a switchover by the command line alone', () => {
     await run.failure();
     expect([open, JSON.parse(early.out)]).toEqual(['RUNNING', expect.objectContaining({ outcome: 'refused' })]);
     expect(early.out).not.toContain('sha256');
-    expect([proven.code, proven.err]).toEqual([3, expect.stringContaining('carries no digest of a history')]);
+    expect([proven.code, proven.err]).toEqual([3, expect.stringContaining('contains no digest of a history')]);
     expect((await cli(['report', scenario.name, '--json'], { env })).out).toContain('"sha256"');
   });
 
@@ -307,17 +307,17 @@ describe('a switchover by the command line alone', () => {
     expect([blind.code, blind.err]).toEqual([3, expect.stringContaining('--plan-digest is missing')]);
     const dark = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], { env, interactive: false });
     expect([dark.code, dark.questions]).toEqual([3, []]);
-    expect(dark.err).toMatch(/no terminal to ask at; nothing was sent[^]*--yes --plan-digest DIGEST/);
+    expect(dark.err).toMatch(/no terminal for a confirmation; nothing was sent[^]*--yes --plan-digest DIGEST/);
     const narrow = { env, answers: ['approve'], columns: 80 };
     const plan = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], narrow);
     expect(plan.err.split('\n').filter((line) => line.length > 80)).toEqual([]);
     expect([plan.code, plan.err]).toEqual([0, expect.stringContaining('Demote east')]);
-    expect(plan.err).toMatch(/^ {2}Requested by: olga, as the start of the run says, unverified$/m);
+    expect(plan.err).toMatch(/^ {2}Requested by: olga, as claimed at the start; unverified$/m);
     expect(plan.err).not.toContain('does not ask for gate');
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
     // Who ends the command at its question has said nothing, also of a gate that is closed: which they are told.
     const cancel = () => {
-      throw new RunbookError('REQUEST_CANCELLED', 'You ended the command at its question.');
+      throw new RunbookError('REQUEST_CANCELLED', 'You ended the command at a prompt.');
     };
     const again = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], { env, answers: [cancel] });
     expect([again.code, again.err]).toEqual([130, expect.stringContaining('does not ask for gate "plan" now')]);
@@ -357,8 +357,8 @@ describe('a switchover by the command line alone', () => {
         3,
         /not the one of this report/,
       ],
-      ['json', /"runId": "[^"]*"/, `"runId": "${randomUUID()}"`, 5, /no history of this run any more/],
-      ['md', /<!--.*-->/, '', 3, /carries no digest/],
+      ['json', /"runId": "[^"]*"/, `"runId": "${randomUUID()}"`, 5, /no longer has the history of this run/],
+      ['md', /<!--.*-->/, '', 3, /contains no digest/],
     ];
     for (const [format, from, to, code, said] of changes) {
       const file = fileOf(`changed.${format}`);
@@ -381,7 +381,7 @@ describe('a switchover by the command line alone', () => {
     await writeFile(open, (await cli(['report', workflowId, '--json'], { env })).out);
     const old = ['--holder', 'ada', '--invitation-file', join(directory, 'invitation'), '--confirm', 'west'];
     const late = await cli(['share', scenario.name, ...old], { env });
-    expect([late.code, late.err, late.questions]).toEqual([3, expect.stringContaining('is of an earlier run'), []]);
+    expect([late.code, late.err, late.questions]).toEqual([3, expect.stringContaining('is from an earlier run'), []]);
     const decided = await cli(['decide', workflowId, '--action', 'retry', '--name', 'grace'], { env });
     expect([decided.code, decided.err]).toEqual([3, expect.stringContaining('no parked step')]);
     const nobody = await cli(['decide', scenario.name, '--parking', '7', '--action', 'retry'], { env });

@@ -142,7 +142,7 @@ describe('runbook share', () => {
     ['an expired one', () => bench.invite({ epoch: 3 }, bench.workersKey, Date.now() - 7_200_000), 'expired'],
     ['a changed one', () => Promise.resolve({ jws: changed(invitation.jws) }), 'refused'],
     ['something else', () => Promise.resolve({ jws: 'not an invitation' }), 'no invitation'],
-    ['another run', () => bench.invite({ epoch: 5 }), 'belongs to another run', 'deployment:other'],
+    ['another run', () => bench.invite({ epoch: 5 }), 'belongs to a different run', 'deployment:other'],
   ])('refuses an invitation of %s and does not ask for the share', async (_, make, text, named = RUN.wid) => {
     const file = await bench.file('bad-invitation', (await make()).jws);
     const { code, err, questions } = await bench.give(file, [], { answers: ['west', SHARE] }, 'share', named);
@@ -153,8 +153,8 @@ describe('runbook share', () => {
   it('refuses somebody who is not invited, and a wrong name of the target cluster, without asking for the share', async () => {
     expect((await share(['--holder', 'eve'], { answers: ['west', SHARE] })).questions).toEqual([]);
     const { code, err, questions } = await share([], { answers: ['east', 'east', 'east', SHARE] });
-    expect([code, questions]).toEqual([3, Array(3).fill('To go on, type the name of the cluster')]);
-    expect(err).toContain('If you expected another one, stop and call the operators');
+    expect([code, questions]).toEqual([3, Array(3).fill('To continue, type the name of the cluster')]);
+    expect(err).toContain('If you expected a different one, stop and call the operators');
     // The question does not answer itself; a script's mistake is told.
     expect(err).not.toContain('needed: west');
     const script = await share(['--confirm', 'east']);
@@ -167,7 +167,7 @@ describe('runbook share', () => {
     const file = await bench.file('of-another-key', `"${jws}"\n`);
     const fresh = bench.path('fresh-pins.json');
     for (const [pins, message] of [
-      [bench.pins, 'STOP. The invitation is signed with another key than the one pinned'],
+      [bench.pins, 'STOP. The invitation is signed with a different key from the one pinned'],
       [fresh, 'signed with a key that is not pinned'],
     ] as const) {
       const { code, err, questions } = await share(
@@ -304,7 +304,7 @@ describe('runbook share in a rehearsal', () => {
   it('says that it is one, asks for nothing but the name of the deployment, and prints an answer', async () => {
     const { code, out, err, questions } = await rehearse([], { answers: ['payments'] });
     expect(code).toBe(0);
-    expect(questions).toEqual(['To go on with the REHEARSAL, type the name of the deployment']);
+    expect(questions).toEqual(['To continue with the REHEARSAL, type the name of the deployment']);
     for (const shown of ['do NOT give your key share', 'payments', 'olga (UNVERIFIED)', RUN.rid])
       expect(err).toContain(shown);
     expect(err.split('\n')[0]).toBe('REHEARSAL: no key share is asked for. Keep yours where it is.');

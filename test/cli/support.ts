@@ -29,8 +29,8 @@ export interface Typed {
   readonly stop?: AbortSignal;
   /** How wide both terminals are; without a width nothing is wrapped. */
   readonly columns?: number;
-  /** Both terminals show colours. */
-  readonly colours?: boolean;
+  /** Both terminals show colors. */
+  readonly colors?: boolean;
   /** Is told each line for people as it comes. */
   readonly hear?: (line: string) => void;
   /** Whether a person sits at a terminal, as if nothing is said. */
@@ -56,7 +56,7 @@ export async function cli(words: readonly string[], typed: Typed = {}): Promise<
       err.push(line);
       typed.hear?.(line);
     },
-    colours: () => ({ out: typed.colours === true, err: typed.colours === true }),
+    colors: () => ({ out: typed.colors === true, err: typed.colors === true }),
     ...(typed.columns && { columns: () => ({ out: typed.columns, err: typed.columns }) }),
     interactive: typed.interactive ?? true,
     keyWorkFactor: 4,

@@ -6,7 +6,7 @@ import { processContext } from '../../src/cli/context';
 import { EXIT } from '../../src/cli/errors';
 import { buildProgram } from '../../src/cli/program';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
-import { coloured, wrapped } from '../../src/cli/text';
+import { colored, wrapped } from '../../src/cli/text';
 import { atTerminal, cli } from './support';
 
 const DOCUMENTATION = readFileSync(join(__dirname, '..', '..', 'docs', 'cli.md'), 'utf8');
@@ -64,7 +64,7 @@ describe('the command line', () => {
     const { code, err } = await cli(['list', '--address', '127.0.0.1:1']);
     expect([code, err]).toEqual([
       1,
-      expect.stringMatching(/TEMPORAL_UNAVAILABLE.*127\.0\.0\.1:1[^]*next: See that it runs/),
+      expect.stringMatching(/TEMPORAL_UNAVAILABLE.*127\.0\.0\.1:1[^]*next: Check that it runs/),
     ]);
     expect(err).not.toMatch(/\n\s+at /);
   });
@@ -80,20 +80,20 @@ describe('the command line', () => {
 
 it('an error has a colour on a terminal that shows some, and none in a pipe, a file or where NO_COLOR is set', async () => {
   const red = '\u001b[31m';
-  expect((await cli(['start', 'drFailback'], { colours: true })).err).toContain(`${red}\u001b[1mError UNKNOWN_RUNBOOK`);
+  expect((await cli(['start', 'drFailback'], { colors: true })).err).toContain(`${red}\u001b[1mError UNKNOWN_RUNBOOK`);
   expect((await cli(['start', 'drFailback'])).err).not.toContain('\u001b');
-  const coloursOf = () => processContext(new AbortController().signal).colours?.().err;
+  const colorsOf = () => processContext(new AbortController().signal).colors?.().err;
   const { NO_COLOR: given } = process.env;
   await atTerminal(() => {
     delete process.env['NO_COLOR'];
-    const plain = coloursOf();
+    const plain = colorsOf();
     process.env['NO_COLOR'] = '1';
-    expect([plain, coloursOf()]).toEqual([true, false]);
+    expect([plain, colorsOf()]).toEqual([true, false]);
     return Promise.resolve();
   });
   if (given === undefined) delete process.env['NO_COLOR'];
   else process.env['NO_COLOR'] = given;
-  expect(coloursOf()).toBeFalsy();
+  expect(colorsOf()).toBeFalsy();
 });
 
 it.each([
@@ -106,7 +106,7 @@ it.each([
   // Words of others, in the middle of a line of ours.
   ['  Reason: OUTAGE: CRITICAL', false],
 ])('%s: seen first %s', (line, first) => {
-  expect(coloured(line).includes('\u001b[31m')).toBe(first);
+  expect(colored(line).includes('\u001b[31m')).toBe(first);
 });
 
 it('a terminal that does not say how wide it is gets whole lines', () => {

@@ -103,7 +103,7 @@ describe('runbook dev', () => {
     await until('another worker', () => workers().length === 2 || dev.child.exitCode !== null);
     process.kill(workers()[1] ?? 0, 'SIGTERM');
     expect(await dev.ended).toBe(1);
-    expect(dev.output).toContain('The worker ended with SIGKILL.\nAnother one starts, as systemd would start it.\n');
+    expect(dev.output).toContain('The worker ended with SIGKILL.\nStarting another one, as systemd would.\n');
     expect(dev.output).toMatch(/The worker ended with 143\.\nStopping \.\.\.\n$/);
     expect(await leftBy('failing')).toEqual([]);
   });

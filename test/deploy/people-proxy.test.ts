@@ -134,8 +134,8 @@ describe('people behind a proxy that keeps its list', () => {
     // Before anything is expected: a proxy that is left keeps Jest from ending.
     await withheld.stop();
     for (const [code, err] of said) {
-      expect([code, err]).toEqual([1, expect.stringMatching(/TEMPORAL_UNAVAILABLE: .* refuses a call of this/)]);
-      expect(err).toMatch(/next: .*"runbook list" whether it did[^]*ask whoever runs Temporal/);
+      expect([code, err]).toEqual([1, expect.stringMatching(/TEMPORAL_UNAVAILABLE: .* denies a request of this/)]);
+      expect(err).toMatch(/next: .*"runbook list" whether it did[^]*ask your Temporal administrators/);
       expect(err).not.toMatch(/No worker/);
     }
   });
@@ -149,8 +149,8 @@ describe('people behind a proxy that keeps its list', () => {
     const input = '{"deployment":"payments","requestedBy":"olga","reason":"a test","to":"west"}';
     const connection = ['--address', proxy.addresses.people, '--namespace', namespace];
     const { code, err } = await cli(['start', 'drSwitchover', '--input', input, ...connection]);
-    expect([code, err]).toEqual([1, expect.stringMatching(/^Error TEMPORAL_UNAVAILABLE: .* refuses a call of this/)]);
-    expect(err).toMatch(/needed: the right .*\n +next: .* ask whoever runs Temporal/);
+    expect([code, err]).toEqual([1, expect.stringMatching(/^Error TEMPORAL_UNAVAILABLE: .* denies a request of this/)]);
+    expect(err).toMatch(/needed: permission .*\n +next: .* ask your Temporal administrators/);
   });
 
   it('operators start, people read and signal, and neither side terminates, cancels, polls or completes', async () => {

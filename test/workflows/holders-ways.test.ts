@@ -53,7 +53,7 @@ describe(`three holders, three ways${because}`, () => {
 
       // Connected, who pinned the key before: stopped at another fingerprint, with the command that pins the new key.
       const stopped = await runbook(['share', lock, '--holder', 'ada']);
-      expect(stopped.err).toContain('STOP. The invitation is signed with another key than the one pinned');
+      expect(stopped.err).toContain('STOP. The invitation is signed with a different key from the one pinned');
       for (const { kid } of [before, scenario.workersKey]) expect(stopped.err).toContain(spokenFingerprint(kid));
       expect(stopped.err).toContain('runbook keys trust production');
       expect((await runbook(['keys', 'trust', 'production', workersKey], ['yes'])).out).toContain('Still trusted');

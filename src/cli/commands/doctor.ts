@@ -27,65 +27,66 @@ import { publicLineFile } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [doctorCommand(host)];
 
-/** `next` is a command, or what a person does. */
+/** A finding; `next` is a command, or an instruction for a person. */
 const point = (id: string, verdict: Point['verdict'], observed: string, next?: string): Point => ({
   ...{ id, verdict, observed, next },
 });
 
-/** A command by itself, as the text of what mends something. */
+/** A command, as the text of a fix. */
 const command = (...words: readonly string[]) => `\`${shellLine(...words)}\``;
 
-/** A key that is there is kept. */
+/** `runbook join` keeps an existing key. */
 const JOIN = 'With the line that the operators sent you: `runbook join LINE`';
-const SETTINGS = 'On the worker host, what "runbook init" wrote: `. /etc/replication-runbooks/env.sh`';
+const SETTINGS =
+  'On the worker host, load the settings that "runbook init" wrote: `. /etc/replication-runbooks/env.sh`';
 
-/** What one look may take, ms: they all happen at the same time. */
-const LOOK_MS = 12_000;
+/** The time limit of one check, ms; all checks run at the same time. */
+const CHECK_MS = 12_000;
 
 /** By the exit code. */
-const SUMS: Readonly<Record<number, string>> = {
-  0: 'Everything is there.',
+const SUMMARIES: Readonly<Record<number, string>> = {
+  0: 'Nothing is missing.',
   3: 'Something is missing: see "fail".',
-  7: 'Everything is there; see the warnings.',
+  7: 'Nothing is missing; see the warnings.',
 };
 
-/** `runbook doctor`: looks at everything that a run needs, one by one, whatever else is down. */
+/** `runbook doctor`: checks everything that a run needs, each item independently of the others. */
 function doctorCommand({ context, finish }: CommandHost): Command {
   const doctor = newCommand('doctor', ['runbook doctor', 'runbook doctor --json']);
   return withServerOptions(doctor).action(async (options: ServerOptions) => {
     const { env, stop } = context;
     const path = env['RUNBOOKS_INVENTORY'];
     const read = path ? loadInventory(path) : Promise.resolve(undefined);
-    // Without an inventory the others say what they can.
+    // Without an inventory the other checks report what they can.
     const inventory = await read.catch(() => undefined);
     const found = await Promise.all([
-      look('inventory', async () => inventoryPoints(path, await read), '`runbook inventory check`'),
-      look('temporal', () => temporalPoints(context, options), '`temporal operator cluster health`'),
-      look('worker host', () => workerPoints(env, inventory), '`runbook keys seal --output FILE`'),
-      look('pins', () => pinPoints(env, inventory), JOIN),
-      look('you', () => personPoints(env, inventory), JOIN),
-      look('clusters', () => clusterPoints(stop, inventory), '`runbook inventory check --live`'),
+      check('inventory', async () => inventoryPoints(path, await read), '`runbook inventory check`'),
+      check('temporal', () => temporalPoints(context, options), '`temporal operator cluster health`'),
+      check('worker host', () => workerPoints(env, inventory), '`runbook keys seal --output FILE`'),
+      check('pins', () => pinPoints(env, inventory), JOIN),
+      check('you', () => personPoints(env, inventory), JOIN),
+      check('clusters', () => clusterPoints(stop, inventory), '`runbook inventory check --live`'),
     ]);
     const findings = found.flat();
     const code = exitCodeOfVerdicts(findings.map(({ verdict }) => verdict));
-    printResult(context, options, { findings }, [...pointLines(findings), '', SUMS[code] ?? '']);
+    printResult(context, options, { findings }, [...pointLines(findings), '', SUMMARIES[code] ?? '']);
     finish(code);
   });
 }
 
-/** A look that fails, or takes too long, is a finding: the others are shown all the same. */
-async function look(id: string, work: () => Promise<readonly Point[]>, mend: string): Promise<readonly Point[]> {
+/** A check that fails or takes too long becomes a finding; the others are still shown. */
+async function check(id: string, work: () => Promise<readonly Point[]>, fix: string): Promise<readonly Point[]> {
   const over = new AbortController();
-  const late = delay(LOOK_MS, undefined, { signal: over.signal }).then(
-    () => [point(id, 'fail', `no answer within ${LOOK_MS / 1_000} s`, mend)],
+  const late = delay(CHECK_MS, undefined, { signal: over.signal }).then(
+    () => [point(id, 'fail', `no answer within ${CHECK_MS / 1_000} s`, fix)],
     () => [],
   );
   try {
     return await Promise.race([work(), late]);
   } catch (error) {
     if (!isRunbookError(error))
-      return [point(id, 'fail', redact(error instanceof Error ? error.message : 'failed'), mend)];
-    const { code, message, observed, needed, next = mend } = error;
+      return [point(id, 'fail', redact(error instanceof Error ? error.message : 'failed'), fix)];
+    const { code, message, observed, needed, next = fix } = error;
     const seen = observed === undefined ? '' : ` (${observed})`;
     return [{ ...point(id, 'fail', `${code}: ${message}${seen}`, next), needed }];
   } finally {
@@ -95,53 +96,56 @@ async function look(id: string, work: () => Promise<readonly Point[]>, mend: str
 
 function inventoryPoints(path: string | undefined, inventory: Inventory | undefined): Point[] {
   if (path === undefined || inventory === undefined)
-    return [point('inventory', 'not-checkable', 'none here (RUNBOOKS_INVENTORY): it cannot be looked at', SETTINGS)];
+    return [point('inventory', 'not-checkable', 'none here (RUNBOOKS_INVENTORY is not set)', SETTINGS)];
   return [point('inventory', 'ok', `${path}: no mistakes`), ...joinedPoints(inventory)];
 }
 
 const RETENTION_DAYS = 30;
-const RIGHTS = 'May this person read it? docs/operations.md, "Rights in Temporal". Does Temporal answer at all?';
+const RIGHTS =
+  'Check that this person may read it (docs/operations.md, "Rights in Temporal"), and that Temporal answers at all.';
 
 function temporalPoints(context: CliContext, options: ServerOptions): Promise<Point[]> {
   return withSession(context, options, async (session) => {
     const { client, namespace, address } = session;
     const answers = point('temporal', 'ok', `${address} answers`);
-    const mend = (verb: string) =>
+    const fix = (verb: string) =>
       command('temporal', 'operator', 'namespace', verb, '-n', namespace, '--retention', `${RETENTION_DAYS}d`);
     const describe = () => client.workflowService.describeNamespace({ namespace });
     const described = await client.withDeadline(Date.now() + 5_000, describe).catch(isNoRun);
     if (described === true)
-      return [answers, point('namespace', 'fail', `"${namespace}" does not exist`, mend('create'))];
+      return [answers, point('namespace', 'fail', `"${namespace}" does not exist`, fix('create'))];
     if (described === false) return [answers, point('namespace', 'fail', `"${namespace}" cannot be read`, RIGHTS)];
     const seconds = Number(described.config?.workflowExecutionRetentionTtl?.seconds ?? 0);
     const days = Math.round(seconds / 86_400);
     const kept = `"${namespace}", histories are kept for ${days === 1 ? 'one day' : `${days} days`}`;
-    const short = point('namespace', 'warn', `${kept}: reports are made from them`, mend('update'));
+    const short = point('namespace', 'warn', `${kept}; reports need them`, fix('update'));
     const ofNamespace = days >= RETENTION_DAYS ? point('namespace', 'ok', kept) : short;
     return [answers, ofNamespace, await pollers(context, session)];
   });
 }
 
-/** Whether a worker polls, and whether all that do run this version. */
+/** Whether a worker polls, and whether all polling workers run this version. */
 async function pollers({ env }: CliContext, session: TemporalSession): Promise<Point> {
   const queue = taskQueueSetting(env);
   const seen = await readPollers(session, queue);
   const polled = pollersInWords(queue, seen);
-  const start = 'On the worker host: `runbook worker`, or under systemd: `systemctl start replication-runbooks-worker`';
+  const start = 'On the worker host: `runbook worker`, or with systemd: `systemctl start replication-runbooks-worker`';
   if (!isPolled(seen)) return point('workers', 'fail', polled, start);
   const versions = seen?.versions ?? [];
   const observed = `${polled}, version ${versions.join(', ')}`;
   if (versions.every((version) => version === programVersion())) return point('workers', 'ok', observed);
   const next =
-    'Give all hosts the same version (docs/operations.md, "Upgrading"), and on each: `sudo systemctl restart replication-runbooks-worker`';
+    'Install the same version on all hosts (docs/operations.md, "Upgrading"). Then on each: `sudo systemctl restart replication-runbooks-worker`';
   return { ...point('workers', 'warn', observed, next), needed: `this program is ${programVersion()}` };
 }
 
-/** What only the host of a worker has: its keys, its memory. Whoever has no seal keys is no worker. */
+/** Checks only for a worker host: its keys and memory. A machine without seal keys is not a worker host. */
 async function workerPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefined): Promise<Point[]> {
   const sealKeysFile = env['RUNBOOKS_SEAL_KEYS_FILE'];
   if (!sealKeysFile)
-    return [point('worker host', 'not-checkable', `${hostname()} is none (RUNBOOKS_SEAL_KEYS_FILE)`, SETTINGS)];
+    return [
+      point('worker host', 'not-checkable', `${hostname()} is not one (RUNBOOKS_SEAL_KEYS_FILE is not set)`, SETTINGS),
+    ];
   const { sealKeys, keyDirectory, keyStorage } = workerSettings(env);
   SealKeyring.parse(sealKeys.reveal());
   const source = inventory?.workers.signingKey;
@@ -153,8 +157,8 @@ async function workerPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undef
   const open = files.filter((file) => file && ((statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0);
   return [
     point('worker host', 'ok', 'the seal keys can be read'),
-    ...(await look("workers' key", signingKey, '`runbook keys workers --output FILE`')),
-    ...open.map((file = '') => point('key files', 'fail', `others may read ${file}`, command('chmod', '600', file))),
+    ...(await check("workers' key", signingKey, '`runbook keys workers --output FILE`')),
+    ...open.map((file = '') => point('key files', 'fail', `others can read ${file}`, command('chmod', '600', file))),
     await storagePoint(keyDirectory, keyStorage === 'disk'),
     ...checkProcess(processFacts(env)).map(({ text, next }) => point('memory', 'warn', text, next)),
   ];
@@ -164,11 +168,11 @@ async function storagePoint(directory: string, diskAllowed: boolean): Promise<Po
   if (await isMemoryBacked(directory)) return point('key storage', 'ok', `${directory} is in memory`);
   const next = '`export RUNBOOKS_KEY_DIR=/dev/shm/replication-runbooks/keys`';
   if (diskAllowed)
-    return point('key storage', 'warn', `${directory} is on a disk: erased keys may be found there`, next);
+    return point('key storage', 'warn', `${directory} is on a disk: erased keys may be recoverable there`, next);
   return point('key storage', 'fail', `${directory} is on a disk`, next);
 }
 
-/** The workers' keys that this machine trusts, beside the one with which they sign. */
+/** The workers' keys that this machine trusts, compared with the key that they sign with. */
 async function pinPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefined): Promise<Point[]> {
   const pins = await readPins(pinsPath(env));
   const none = "no workers' key is pinned here";
@@ -178,14 +182,16 @@ async function pinPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefine
   if (pins.some(({ kid }) => kid === key.kid)) return [point('pins', 'ok', "the workers' key is pinned here")];
   const next = command('runbook', 'keys', 'trust', DEFAULT_ENVIRONMENT, formatPublicKey(key));
   if (pins.length === 0) return [point('pins', 'not-checkable', `${none}. Only people need one`, next)];
-  return [point('pins', 'warn', `pinned is another key: ${shown}. Only people need one`, next)];
+  return [point('pins', 'warn', `a different key is pinned: ${shown}. Only people need one`, next)];
 }
 
-/** Whether what this person signs is believed. */
+/** Whether runs accept this person's signature. */
 async function personPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefined): Promise<Point[]> {
   const name = env['RUNBOOKS_PERSON'];
   if (!name)
-    return [point('you', 'not-checkable', 'nobody is named (RUNBOOKS_PERSON)', '`export RUNBOOKS_PERSON=YOUR-NAME`')];
+    return [
+      point('you', 'not-checkable', 'unknown (RUNBOOKS_PERSON is not set)', '`export RUNBOOKS_PERSON=YOUR-NAME`'),
+    ];
   const file = personalKeyFile(env, name);
   if (!existsSync(file)) return [point('you', 'fail', `${name} has no key at ${file}`, JOIN)];
   const line = (await readFile(publicLineFile(file), 'utf8').catch(() => '')).trim();
@@ -194,7 +200,7 @@ async function personPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undef
     const next =
       kid === undefined ? JOIN : `On the worker host: ${command('runbook', 'inventory', 'add-person', line)}`;
     return [
-      point('you', 'not-checkable', `${name}, key ${file}. Whether the inventory lists it cannot be seen here`, next),
+      point('you', 'not-checkable', `${name}, key ${file}; whether the inventory lists it is not known here`, next),
     ];
   }
   const person = inventory.people.get(name);
@@ -205,7 +211,7 @@ async function personPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undef
   return [point('you', 'fail', `${name}: the inventory ${other}`, command('runbook', 'inventory', 'add-person', line))];
 }
 
-/** The points of readiness that the clusters themselves answer: roles, versions, clocks, credentials and rights, marker. */
+/** The points of readiness that need only the clusters: roles, versions, clocks, credentials, permissions, marker. */
 async function clusterPoints(stop: AbortSignal, inventory: Inventory | undefined): Promise<Point[]> {
   if (inventory === undefined) return [];
   const live = await livePoints(inventory, stop);
@@ -213,9 +219,9 @@ async function clusterPoints(stop: AbortSignal, inventory: Inventory | undefined
     const bad = points.filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
     const good = points.filter(({ verdict }) => verdict === 'ok').length;
     const unknown = points.length - good - bad.length;
-    const rest = unknown === 0 ? '' : `, ${unknown} cannot be known from here`;
+    const rest = unknown === 0 ? '' : `, ${unknown} cannot be checked from here`;
     return [
-      point(deployment, 'ok', `${good} points of its clusters are good${rest}`),
+      point(deployment, 'ok', `${good} points of its clusters are ok${rest}`),
       ...bad.map((each) => ({ ...each, id: `${deployment}: ${each.id}` })),
     ];
   });

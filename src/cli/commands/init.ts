@@ -37,29 +37,29 @@ interface InitOptions extends CommonOptions {
   readonly yes?: boolean;
 }
 
-/** `runbook init`: everything that a team makes once, from what it answers and what the clusters say. */
+/** `runbook init`: creates everything that a team needs once, from its answers and from what the clusters report. */
 function initCommand({ context }: CommandHost): Command {
   return newCommand('init', [
-    'runbook init   (asks)',
+    'runbook init   (prompts)',
     'runbook init --yes --deployment payments --cluster east=https://10.1.0.4:8200,https://10.1.0.5:8200,https://10.1.0.6:8200 --cluster west=https://10.2.0.4:8200,https://10.2.0.5:8200,https://10.2.0.6:8200 --ca-file ca.pem --people ada,ben,cyd --holders ada,ben,cyd,dan,eve',
   ])
-    .option('--directory <dir>', 'where everything is written', '/etc/replication-runbooks')
+    .option('--directory <dir>', 'where to write everything', '/etc/replication-runbooks')
     .option('--environment <name>', 'what people call the environment of these workers', DEFAULT_ENVIRONMENT)
-    .option('--deployment <name>', 'what the clusters are together, such as payments')
+    .option('--deployment <name>', 'name for all of these clusters together, such as payments')
     .option(
       '--cluster <name=addresses>',
-      'a cluster and the API addresses of its nodes, comma-separated; once each',
+      'a cluster and the API addresses of its nodes, comma-separated; repeat for each cluster',
       collect,
       [],
     )
-    .option('--ca-file <file>', "PEM file of the clusters' CA (default: the roots of this system)")
+    .option('--ca-file <file>', "PEM file of the clusters' CA (default: the system's root certificates)")
     .option(
       '--admin-token-file <file>',
-      "an administrator's token of the primary, used once: makes the policy and an AppRole",
+      "an administrator's token for the primary, used once to create the policy and an AppRole",
     )
     .option('--people <list>', 'who operates and approves, comma-separated')
     .option('--holders <list>', 'who holds a key share, comma-separated (default: the same people)')
-    .option('-y, --yes', 'do not ask; what has no default must be given')
+    .option('-y, --yes', 'do not ask; options without a default are then required')
     .action(async (options: InitOptions) => {
       const files = filesIn(await writableDirectory(options.directory));
       refuseSecondTime(files);
@@ -70,7 +70,7 @@ function initCommand({ context }: CommandHost): Command {
       if (options.yes !== true)
         await confirmed(context, 'Is this your deployment? Type "yes"', {
           refused: 'nothing was written',
-          next: 'Correct what you gave, and run the command again.',
+          next: 'Correct your input, and run the command again.',
         });
       const workers = await workersKeys(files);
       const login = await makeLogin(context, options, site);
@@ -84,7 +84,7 @@ function initCommand({ context }: CommandHost): Command {
     });
 }
 
-/** Of the worker under systemd. */
+/** The systemd unit of the worker. */
 const UNIT = 'replication-runbooks-worker.service';
 
 function filesIn(directory: string) {
@@ -98,14 +98,14 @@ function filesIn(directory: string) {
     unit: join(directory, UNIT),
     signingKey: join(directory, 'workers.key'),
     sealKeys: join(directory, 'seal-keys'),
-    /** Of the workers, where they have no AppRole. */
+    /** The token of the workers, if they have no AppRole. */
     token: join(directory, 'workers.token'),
     policy: join(directory, 'policy.hcl'),
   };
 }
 type Files = ReturnType<typeof filesIn>;
 
-/** @throws RunbookError `INVALID_INPUT` before anything is asked. */
+/** @throws RunbookError `INVALID_INPUT` before any prompt */
 async function writableDirectory(given: string): Promise<string> {
   const directory = resolve(given);
   try {
@@ -114,25 +114,25 @@ async function writableDirectory(given: string): Promise<string> {
     return directory;
   } catch (error) {
     throw new RunbookError('INVALID_INPUT', `${directory} cannot be written (${errnoOf(error) ?? 'unknown reason'}).`, {
-      next: `Another place: --directory. Or make it: sudo install -d -m 700 -o "$USER" ${shellWord(directory)}`,
+      next: `Choose another directory with --directory, or create this one: sudo install -d -m 700 -o "$USER" ${shellWord(directory)}`,
     });
   }
 }
 
-/** Before anything is asked. */
+/** @throws RunbookError `INVALID_INPUT` before any prompt */
 function refuseSecondTime({ inventory, settings, shell }: Files): void {
   for (const file of [inventory, settings, shell])
     if (existsSync(file))
       throw new RunbookError('INVALID_INPUT', `${file} exists; nothing was written.`, {
         needed: 'a directory without it',
-        next: 'Is there really to be a new one? Move it away: keys of people who joined stand in the inventory alone. The keys of the workers stay where they are.',
+        next: "To really create a new one, move the old file away, and keep it: only the inventory lists the keys of people who joined. The workers' keys stay where they are.",
       });
 }
 
 const NAME = /^[a-z0-9-]+$/;
 const words = (text: string): string[] => text.split(/[\s,]+/).filter((word) => word !== '');
 
-/** What people say of the site. */
+/** What people answer about the site. */
 async function answers(context: CliContext, options: InitOptions) {
   const asks = options.yes !== true && context.interactive;
   const ask = async (given: string | undefined, flag: string, question: string, usual?: string): Promise<string> => {
@@ -148,10 +148,10 @@ async function answers(context: CliContext, options: InitOptions) {
     const question = 'A cluster and the addresses of its nodes: east=https://10.1.0.4:8200,https://10.1.0.5:8200';
     for (let typed = await ask(undefined, '--cluster', question); typed !== '';) {
       named.push(typed);
-      typed = asks ? await context.ask('The next one (Enter: no more)') : '';
+      typed = asks ? await context.ask('The next cluster (Enter: no more)') : '';
     }
   }
-  const ofCa = "PEM file of the clusters' CA (Enter: this system's roots)";
+  const ofCa = "PEM file of the clusters' CA (Enter: the system's root certificates)";
   const caFile = await ask(options.caFile, '--ca-file', ofCa, '');
   const people = words(await ask(options.people, '--people', 'Who operates and approves, comma-separated'));
   const holders = words(await ask(options.holders, '--holders', 'Who holds a key share', people.join(',')));
@@ -162,8 +162,8 @@ async function answers(context: CliContext, options: InitOptions) {
   );
   if (wrong.length > 0 || people.length === 0)
     throw new RunbookError('INVALID_INPUT', 'Some names cannot be used. Nothing was written.', {
-      observed: wrong.join(', ') || 'nobody operates and approves',
-      needed: 'lower-case letters, digits and hyphens',
+      observed: wrong.join(', ') || 'nobody who operates and approves',
+      needed: 'lowercase letters, digits and hyphens',
     });
   return { deployment, clusters, caFile: caFile === '' ? undefined : resolve(caFile), people, holders, everybody };
 }
@@ -181,7 +181,7 @@ function namedCluster(text: string) {
   const cut = text.indexOf('=');
   const addresses = words(text.slice(cut + 1));
   if (cut > 0 && addresses.length > 0) return { name: text.slice(0, cut).trim(), addresses };
-  throw new RunbookError('INVALID_INPUT', 'A cluster is not given as name and addresses. Nothing was written.', {
+  throw new RunbookError('INVALID_INPUT', 'A cluster needs a name and addresses. Nothing was written.', {
     observed: text,
     needed: 'NAME=https://ADDRESS:8200,https://ADDRESS:8200',
   });
@@ -201,17 +201,17 @@ async function readCluster(cluster: NamedCluster, caFile: string | undefined) {
     const { name, addresses } = cluster;
     const next: Partial<Record<ErrorCode, string>> = {
       TLS_FAILED:
-        'Name the PEM file of the CA that signed their certificates: --ca-file. It is never taken from the wire.',
+        'Pass the PEM file of the CA that signed their certificates with --ca-file. It is never taken from the network.',
       REDIRECT_REFUSED: `Name every node of ${name}, and no load balancer: --cluster ${name}=ADDRESS,ADDRESS`,
     };
-    const reach = `Does this machine reach ${addresses.join(', ')}? A cluster that is down cannot be set up.`;
+    const reach = `Check that this machine can reach ${addresses.join(', ')}. A cluster that is down cannot be set up.`;
     throw error.with({ next: next[error.code] ?? reach });
   } finally {
     await client.close();
   }
 }
 
-/** What one cluster says of itself without any credential. `advertised`: what the primary tells its secondaries to connect to. */
+/** What a cluster reports about itself without a credential. `advertised`: the address that the primary gives its secondaries. */
 async function readOne(client: ServiceClient, { name, addresses }: NamedCluster) {
   const asked = await Promise.all(
     addresses.map((node) => client.sys.health({ node }).catch(() => ({ silent: node }) as const)),
@@ -219,10 +219,14 @@ async function readOne(client: ServiceClient, { name, addresses }: NamedCluster)
   const healths = asked.flatMap((each) => ('silent' in each ? [] : [each]));
   const [clusterId, ...others] = new Set(healths.flatMap((each) => each.clusterId ?? []));
   if (others.length > 0)
-    throw new RunbookError('INVALID_INPUT', `The addresses of ${name} lead to several clusters. Nothing was written.`, {
-      observed: `cluster IDs ${[clusterId, ...others].join(', ')}`,
-      needed: 'the nodes of one cluster',
-    });
+    throw new RunbookError(
+      'INVALID_INPUT',
+      `The addresses of ${name} belong to several clusters. Nothing was written.`,
+      {
+        observed: `cluster IDs ${[clusterId, ...others].join(', ')}`,
+        needed: 'the nodes of one cluster',
+      },
+    );
   const { dr, performance } = await client.atActiveNode((node) => client.sys.replicationStatus({ node }));
   const { type, threshold, shares, recoverySeal } = await client.sys.sealStatus();
   const hasPerformance = performance.mode === 'primary' || performance.mode === 'secondary';
@@ -246,12 +250,13 @@ function foundLines({ people, holders, caFile, clusters }: Site): string[] {
   ]);
   const silent = clusters.flatMap((each) => each.silent);
   const most = Math.max(0, ...clusters.map(({ threshold }) => threshold ?? 0));
-  const tooFew = holders.length < most ? 'never enough shares' : 'all must be there, at any hour';
+  const tooFew =
+    holders.length < most ? 'there can never be enough shares' : 'all of them must be available at any hour';
   const warnings = [
     silent.length > 0 && `no answer from ${silent.join(', ')}.`,
-    clusters.some(({ drSet }) => drSet === undefined) && 'not every cluster replicates for DR.',
+    clusters.some(({ drSet }) => drSet === undefined) && 'not every cluster uses DR replication.',
     people.length < 3 &&
-      `${people.length} to operate and approve: some gates cannot be opened. Whoever asks for a run approves nothing of it, and a promotion by force needs two. Name at least 3.`,
+      `only ${people.length} to operate and approve: some gates cannot be opened. The person who requests a run cannot approve it, and a forced promotion needs two approvers. Name at least 3.`,
     holders.length <= most && `${holders.length} holders for a threshold of ${most}: ${tooFew}. Name more.`,
   ];
   return [
@@ -261,7 +266,7 @@ function foundLines({ people, holders, caFile, clusters }: Site): string[] {
   ];
 }
 
-/** What will be trusted, by subject and fingerprint: a person compares it with what they know of their CA. */
+/** The certificates that will be trusted, by subject and fingerprint: a person compares them with their CA. */
 function authorities(file: string): string[] {
   const blocks = readFileSync(file, 'utf8').match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   return blocks.map((pem) => {
@@ -270,7 +275,7 @@ function authorities(file: string): string[] {
   });
 }
 
-/** The workers' public key; both key files are made unless they are there. A key is never overwritten. */
+/** The workers' public key. Creates each key file that does not exist; a key is never overwritten. */
 export async function workersKeys({
   signingKey,
   sealKeys,
@@ -282,7 +287,7 @@ export async function workersKeys({
   return key;
 }
 
-/** Clusters that replicate for DR among themselves; one that does not is a set of its own. */
+/** Groups clusters by DR replication; a cluster without it is its own set. */
 function drSetsOf(clusters: readonly FoundCluster[]) {
   const sets = new Map<string, FoundCluster[]>();
   for (const each of clusters) {
@@ -292,14 +297,14 @@ function drSetsOf(clusters: readonly FoundCluster[]) {
   return [...sets.values()].map((members) => ({ name: sets.size === 1 ? 'main' : (members[0]?.name ?? ''), members }));
 }
 
-/** The policy for the runbooks of every day, as `runbook policy` prints it. */
+/** The policy for the everyday runbooks, as `runbook policy` prints it. */
 function policyOf(site: Site): string {
   const inventory = parseInventory(inventoryText(site), site.files.inventory);
   const deployment = findDeployment(inventory, site.deployment);
   return `${policyText(policyFor(deployment, 'credential', runbooksOfEveryDay(deployment)))}\n`;
 }
 
-/** What a worker logs in with; the secret ID is in a file. */
+/** The login of a worker; the secret ID is in a file. */
 interface AppRole {
   readonly roleId: string;
   readonly secretId: string;
@@ -308,8 +313,8 @@ interface AppRole {
 const POLICY = 'runbooks';
 
 /**
- * Writes the policy; with an administrator's token it makes policy, AppRole and secret ID on the primary too, whose
- * secondaries get them. The token is used here and kept nowhere.
+ * Writes the policy file. With an administrator's token it also creates policy, AppRole and secret ID on the primary, which
+ * replicates them to its secondaries. The token is used only here and never stored.
  */
 async function makeLogin(
   context: CliContext,
@@ -320,7 +325,7 @@ async function makeLogin(
   const policy = policyOf(site);
   const asks = yes !== true && context.interactive && adminTokenFile === undefined;
   const question =
-    "An administrator's token of the primary, used once, for the policy and an AppRole (Enter: do it later)";
+    "An administrator's token for the primary, used once to create the policy and an AppRole (Enter: do it later)";
   const text = asks ? await context.askHidden(question) : adminTokenFile && (await readTextFile(adminTokenFile));
   if (!text) {
     await writeFile(files.policy, policy, { mode: 0o640 });
@@ -334,30 +339,34 @@ async function makeLogin(
     await writeFile(files.policy, policy, { mode: 0o640 });
     await client.sys.writePolicy({ name: POLICY, policy }, { token });
     const made = await makeAppRole(client, token, join(files.directory, 'secret-id'));
-    context.err(`Made on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}".`);
+    context.err(`Created on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}".`);
     return made;
   } finally {
     await client.close();
   }
 }
 
-/** Where policies are made: what follows another cluster has them from there. */
+/** The cluster on which policies are created: secondaries receive them from there. */
 function primaryOf(clusters: readonly FoundCluster[]): FoundCluster {
   const leading = clusters.filter(({ role }) => !role.includes('secondary'));
   const primary = leading.find(({ role }) => role.includes('primary')) ?? leading[0];
   if (primary !== undefined) return primary;
-  throw new RunbookError('INVALID_INPUT', 'None of these clusters is a primary: no policy and no AppRole was made.', {
-    next: "Name the primary too; or leave the administrator's token out.",
-  });
+  throw new RunbookError(
+    'INVALID_INPUT',
+    'None of these clusters is a primary. No policy and no AppRole was created.',
+    {
+      next: "Name the primary too, or omit the administrator's token.",
+    },
+  );
 }
 
-/** What workers with this policy log in with; a secret ID that is in the file already is kept. */
+/** Creates the login of workers with this policy. A secret ID that is already in the file is kept. */
 export async function makeAppRole(
   { sys: { appRole } }: ServiceClient,
   token: Secret<'service-token'>,
   secretId: string,
 ): Promise<AppRole> {
-  // It may be enabled already.
+  // It may already be enabled.
   await appRole.enable({}, { token }).catch((error: unknown) => {
     if (!isRunbookError(error, 'BAD_REQUEST')) throw error;
   });
@@ -368,7 +377,8 @@ export async function makeAppRole(
 }
 
 /**
- * Other workers may log in with what is there. An `init` that was interrupted left this policy in its file, and goes on.
+ * Refuses to replace a policy or an AppRole: other workers may use them. An interrupted `init` left the same policy in its
+ * file, and may continue.
  */
 async function refuseToReplace(
   cluster: string,
@@ -383,9 +393,9 @@ async function refuseToReplace(
   const role = began ? undefined : await roleIdOf(sys, token);
   if (role === undefined && same) return;
   const what = role === undefined ? `a policy "${POLICY}"` : `an AppRole "${POLICY}"`;
-  throw new RunbookError('PRECONDITION_FAILED', `${cluster} has ${what} already; nothing was changed there.`, {
-    needed: 'neither policy nor AppRole of this name',
-    next: `Whose are they? \`vault policy read ${POLICY}\`, \`vault read auth/approle/role/${POLICY}\`. Delete both if nobody needs them; or leave the administrator's token out.`,
+  throw new RunbookError('PRECONDITION_FAILED', `${cluster} already has ${what}; nothing was changed there.`, {
+    needed: 'neither a policy nor an AppRole of this name',
+    next: `Find out whose they are: \`vault policy read ${POLICY}\`, \`vault read auth/approle/role/${POLICY}\`. Delete both if nobody needs them, or omit the administrator's token.`,
   });
 }
 
@@ -394,7 +404,7 @@ const roleIdOf = (sys: ServiceClient['sys'], token: Secret<'service-token'>) =>
     if (!isRunbookError(error, 'NOT_FOUND')) throw error;
   });
 
-/** A text in YAML: what a cluster says of itself opens no line and no member of its own. JSON is YAML. */
+/** A text as a YAML scalar: a text from a cluster cannot start a new line or a new member. JSON is valid YAML. */
 const scalar = (text: string): string => (/^[A-Za-z0-9/][\w./:-]*$/.test(text) ? text : JSON.stringify(text));
 const flow = (texts: readonly string[]): string => `[${texts.map(scalar).join(', ')}]`;
 
@@ -429,14 +439,14 @@ function clusterText(cluster: FoundCluster, { caFile, files }: Site, login: AppR
   });
 }
 
-/** What says where Temporal is. Never a secret: an API key stays where it is. */
+/** The variables that the worker's settings take over. Never a secret: an API key stays where it is. */
 const PASSED_ON =
   /^(TEMPORAL_(PROFILE|CONFIG_FILE|TLS|TLS_SERVER_NAME|TLS_[A-Z_]+_PATH)|RUNBOOKS_(TASK_QUEUE|KEY_DIR|KEY_STORAGE))$/;
 
 /**
- * The worker's settings, for `EnvironmentFile=` of the unit and `env_file:` of Compose. For people at a shell of the worker
- * host: the same, the program where it is not on the PATH (it takes the place of its shell, so that signals reach it), the
- * schedules, and the unit.
+ * Writes the worker's settings, for `EnvironmentFile=` of the unit and `env_file:` of Compose. For a shell on the worker
+ * host, writes the same settings, a `runbook` script in case it is not on the PATH (it replaces its shell with the program,
+ * so that signals reach it), the schedules, and the unit.
  */
 async function writeSettings(env: NodeJS.ProcessEnv, { files, deployment }: Site): Promise<void> {
   const { connectionOptions, namespace = 'default' } = connectionSettings(env);
@@ -461,7 +471,7 @@ async function writeSettings(env: NodeJS.ProcessEnv, { files, deployment }: Site
   await writeFile(files.schedules, filled('schedules.sh', values), { mode: 0o755 });
 }
 
-/** The unit of deploy/ with the places of this installation. */
+/** The unit of deploy/ with the paths of this installation. */
 function unitText({ settings }: Files): string {
   const places = [
     ['/opt/replication-runbooks', projectRoot()],
@@ -470,7 +480,7 @@ function unitText({ settings }: Files): string {
     ['/usr/local/bin/runbook', shellWord(programFile())],
   ] as const;
   return places.reduce(
-    // In a unit % begins a specifier.
+    // In a unit file, % begins a specifier.
     (text, [usual, here]) => text.replaceAll(usual, () => here.replaceAll('%', '%%')),
     readFileSync(join(projectRoot(), 'deploy', UNIT), 'utf8'),
   );
@@ -493,7 +503,7 @@ function nextSteps(
     plan: shellLine('runbook', 'plan', ...plan),
     unit: shellWord(files.unit),
     chown: shellLine('sudo', 'chown', '-R', 'replication-runbooks:', directory),
-    // ProtectHome= of the unit.
+    // The unit's ProtectHome= hides these.
     hidden: [process.execPath, programFile()].find((file) => /^\/(home|root)\//.test(file)),
   });
   return text.trimEnd().split('\n');

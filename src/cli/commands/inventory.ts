@@ -40,17 +40,17 @@ import { readKeyLine } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [inventoryCommand(host), policyCommand(host)];
 
-/** `runbook inventory check`: every mistake with its line; what was understood where there is none. */
+/** `runbook inventory check`: prints every mistake with its line, or a summary if there is none. */
 function inventoryCommand({ context, finish }: CommandHost): Command {
   const check = newCommand(
     'check',
     ['runbook inventory check inventory.yaml', 'runbook inventory check   (the file of RUNBOOKS_INVENTORY)'],
-    'check an inventory file; names every mistake with its line',
+    'check an inventory file; shows every mistake with its line',
   )
     .argument('[file]', 'default: RUNBOOKS_INVENTORY')
     .option(
       '--live',
-      'compare it with the clusters, from this machine and with its credentials; it writes beside the marker, and nothing else',
+      'also check the clusters, from this machine with its credentials; writes nothing except beside the marker',
     )
     .action(async (file: string | undefined, options: CommonOptions & { readonly live?: true }) => {
       const inventory = await loadInventory(file ?? inventoryPath(context.env));
@@ -65,7 +65,7 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
         ...(warnings.length === 0 ? [] : ['', ...pointLines(warnings)]),
         ...(live ?? []).flatMap(({ deployment, points }) => [
           '',
-          `${deployment}, as its clusters are seen from this machine:`,
+          `${deployment}, its clusters as seen from this machine:`,
           ...pointLines(points),
         ]),
       ]);
@@ -73,21 +73,21 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
         finish(exitCodeOfVerdicts(live.flatMap(({ points }) => points.map(({ verdict }) => verdict))));
     });
   return new Command('inventory')
-    .description('the inventory file')
+    .description('check the inventory file, or add people to it')
     .addCommand(check)
     .addCommand(addPersonCommand({ context }));
 }
 
-/** Files that the inventory names and that are not here, each once. */
+/** Files that the inventory names but that are not on this machine, each once. */
 function absentPoints(inventory: Inventory): Point[] {
   const absent = [...new Set(filesIn(inventory))].filter((file) => !existsSync(file));
   return absent.map((file) => {
     const observed = `${file} is not on this machine`;
-    return { id: 'file', verdict: 'warn', observed, needed: 'that file, where a worker is' };
+    return { id: 'file', verdict: 'warn', observed, needed: 'that file on every worker host' };
   });
 }
 
-/** Certificates and sources of secrets. What a worker writes by itself, and what lies on other machines, are none. */
+/** Certificates and secret files. Excludes files that a worker writes itself, and files on other machines. */
 function filesIn(value: unknown): string[] {
   if (typeof value !== 'object' || value === null) return [];
   const members: [string, unknown][] =
@@ -106,21 +106,21 @@ interface AddPersonOptions extends CommonOptions {
   readonly yes?: boolean;
 }
 
-/** `runbook inventory add-person`: lists the keys of people who joined. */
+/** `runbook inventory add-person`: adds the keys of people who joined. */
 function addPersonCommand({ context }: Pick<CommandHost, 'context'>): Command {
   return newCommand(
     'add-person',
     [
       'runbook inventory add-person ada/KID:KEY ben/KID:KEY',
-      'runbook inventory add-person fay/KID:KEY --groups approvers,operators   (somebody new)',
+      'runbook inventory add-person fay/KID:KEY --groups approvers,operators   (a new person)',
     ],
-    'list the keys of people who joined, after comparing their fingerprints by voice; comments stay',
+    'add the keys of people who joined, after comparing their fingerprints by voice; keeps comments',
   )
-    .argument('<lines...>', 'what "runbook join" printed for each of them')
+    .argument('<lines...>', 'the line that "runbook join" printed for each person')
     .option('--inventory <file>', 'default: RUNBOOKS_INVENTORY')
-    .option('--groups <list>', 'of people who are not in the file yet, comma-separated; none for no group')
-    .option('--replace', 'the key takes the place of those that are listed')
-    .option('-y, --yes', 'do not ask: the fingerprints were compared already')
+    .option('--groups <list>', 'groups of people who are not in the file yet, comma-separated; "none" for no group')
+    .option('--replace', 'replace the keys that are listed for these people')
+    .option('-y, --yes', 'do not ask: the fingerprints were already compared')
     .action(async (lines: readonly string[], options: AddPersonOptions) => {
       const file = resolve(options.inventory ?? inventoryPath(context.env));
       const groups = options.groups === 'none' ? [] : options.groups?.split(/[\s,]+/).filter((group) => group !== '');
@@ -131,7 +131,7 @@ function addPersonCommand({ context }: Pick<CommandHost, 'context'>): Command {
       const before = await readTextFile(file);
       const isNew = people.reduce(listKey, before) !== before;
       if (options.yes !== true && isNew) await compareFingerprints(context, people);
-      // As it is now: a colleague may have changed it while fingerprints were compared.
+      // Read the file again: a colleague may have changed it while fingerprints were compared.
       if (isNew) await writeFileAtomic(file, people.reduce(listKey, await readTextFile(file)));
       const mistakes = await loadInventory(file).then(
         () => undefined,
@@ -140,18 +140,18 @@ function addPersonCommand({ context }: Pick<CommandHost, 'context'>): Command {
       const added = people.map(({ name, key }) => ({ name, kid: key.kid, fingerprint: spokenFingerprint(key.kid) }));
       printResult(context, options, { file, people: added, mistakes }, [
         ...added.map(({ name, fingerprint }) => `${name}: ${fingerprint}`),
-        `Listed in ${file}. Give every worker the same file; it is read again within seconds.`,
-        mistakes === undefined ? 'The inventory has no mistakes.' : `Not complete yet. ${mistakes}`,
+        `Listed in ${file}. Copy the same file to every worker; workers reload it within seconds.`,
+        mistakes === undefined ? 'The inventory has no mistakes.' : `It is not complete yet. ${mistakes}`,
       ]);
     });
 }
 
-/** Whoever could put a key of their own here would approve as somebody else. */
+/** A person who could add their own key under another name could approve as somebody else. */
 function compareFingerprints(context: CliContext, people: readonly PersonKey[]): Promise<void> {
   for (const { name, key } of people) context.err(`${name}: ${spokenFingerprint(key.kid)}`);
-  return confirmed(context, 'Call each of them, and compare by voice. Type "yes" if all are the same', {
+  return confirmed(context, 'Call each person and compare by voice. Type "yes" if all fingerprints match', {
     refused: 'nothing was changed',
-    next: 'Is a fingerprint another one? Then somebody put their own key there: find out how that line came to you.',
+    next: 'If a fingerprint differs, somebody may have substituted their own key: find out how that line reached you.',
   });
 }
 
@@ -161,14 +161,14 @@ function lines(inventory: Inventory): string[] {
     ...[...inventory.deployments.values()].flatMap((deployment) => {
       const { name, drSets, ceremony, gates, laboratory } = deployment;
       return [
-        `Deployment ${name}${laboratory ? ' (LABORATORY: claims carry everything)' : ''}`,
+        `Deployment ${name}${laboratory ? ' (LABORATORY: claims count for everything)' : ''}`,
         `  digest: ${inventoryDigest(inventory, name)}`,
         ...[...drSets].map(([set, members]) => `  DR set ${set}: ${members.join(', ')}`),
         `  holders: ${ceremony.holders.join(', ')}`,
         ...(ceremony.standBy.length > 0 ? [`  standing by: ${ceremony.standBy.join(', ')}`] : []),
         ...(['plan', 'go'] as const).map((gate) => {
           const members = approversOf(inventory, deployment, gate).length;
-          const shut = members < gates[gate].approvals ? `. SHUT: ${members || 'nobody'} of them has joined yet` : '';
+          const shut = members < gates[gate].approvals ? `. SHUT: ${members || 'none'} of them joined so far` : '';
           return `  gate ${gate}: ${gates[gate].approvals} of ${gates[gate].groups.join(', ')}${shut}`;
         }),
       ];
@@ -176,7 +176,7 @@ function lines(inventory: Inventory): string[] {
   ];
 }
 
-/** What readiness asks of the clusters, of each deployment; of this machine, and with its credentials. */
+/** The readiness checks of the clusters of each deployment, from this machine and with its credentials. */
 export function livePoints(inventory: Inventory, signal: AbortSignal) {
   const quiet = createLogger('silent');
   const names = [...inventory.deployments.keys()];
@@ -185,7 +185,7 @@ export function livePoints(inventory: Inventory, signal: AbortSignal) {
   );
 }
 
-/** What people cannot do although the file seems to say it; those of whom the same is true together. */
+/** What people cannot do yet although the file suggests it; grouped by people with the same limits. */
 export function joinedPoints({ people, deployments }: Inventory): Point[] {
   const found = new Map<string, { readonly joined: boolean; readonly cannot: string; readonly names: string[] }>();
   for (const deployment of deployments.values())
@@ -199,8 +199,8 @@ export function joinedPoints({ people, deployments }: Inventory): Point[] {
         ...(gates.length > 0
           ? [`approve (${gates.length === GATE_NAMES.length ? 'any gate' : gates.join(', ')})`]
           : []),
-        ...(decides ? ['decide about a parked step', 'pause, abort or order a take-over'] : []),
-        // A claimed holder may give a share: the share itself is the proof.
+        ...(decides ? ['decide on a parked step', 'pause, abort or order a take-over'] : []),
+        // A holder with only a claimed name may give a share: the share itself is the proof.
         ...(deployment.notJoined.includes(person.name) ? ['give a key share'] : []),
       ];
       const cannot = `in ${deployment.name} they cannot ${parts.join(', ')}`;
@@ -210,11 +210,11 @@ export function joinedPoints({ people, deployments }: Inventory): Point[] {
     }
   return [...found.values()].map(({ joined, cannot, names }) => {
     const [be, have] = names.length === 1 ? ['is', 'has'] : ['are', 'have'];
-    const because = joined ? `${be} only claimed, which counts in a laboratory alone` : `${have} not joined`;
+    const because = joined ? `${be} only claimed, which counts only in a laboratory` : `${have} not joined`;
     return {
       ...{ id: 'people', verdict: 'warn' },
       observed: `${names.join(', ')} ${because}: ${cannot}`,
-      next: 'Each of them gives `runbook join LINE` with the line that "runbook init" wrote; then `runbook inventory add-person LINE`',
+      next: 'Each of them runs `runbook join LINE` with the line that "runbook init" printed. Then run `runbook inventory add-person LINE`',
     };
   });
 }
@@ -225,7 +225,7 @@ interface PolicyOptions extends CommonOptions {
   readonly commands?: boolean;
 }
 
-/** `runbook policy`: the service's policy for a credential of the inventory, fit for a pipe. Needs no server. */
+/** `runbook policy`: prints the service's policy for a credential of the inventory, ready for a pipe. Needs no server. */
 function policyCommand({ context }: CommandHost): Command {
   return newCommand('policy', [
     'runbook policy payments | vault policy write runbooks -',
@@ -235,7 +235,7 @@ function policyCommand({ context }: CommandHost): Command {
   ])
     .argument('<deployment>', 'a deployment of the inventory')
     .addOption(
-      new Option('--runbook <name...>', 'for these runbooks alone (default: those of every day)').choices([
+      new Option('--runbook <name...>', 'only for these runbooks (default: the everyday ones)').choices([
         'all',
         ...RUNBOOK_NAMES,
       ]),
@@ -243,7 +243,7 @@ function policyCommand({ context }: CommandHost): Command {
     .addOption(
       new Option('--for <credential>', 'which credential of the inventory').choices(POLICY_KINDS).default('credential'),
     )
-    .option('--commands', "print the service's commands that set the credentials up")
+    .option('--commands', 'print the commands that set up the credentials on the service')
     .action(async (name: string, options: PolicyOptions) => {
       const inventory = await loadInventory(inventoryPath(context.env));
       const deployment = findDeployment(inventory, name);
@@ -262,13 +262,13 @@ function policyCommand({ context }: CommandHost): Command {
 }
 
 function notFor(others: readonly RunbookName[]): readonly string[] {
-  return others.length === 0 ? [] : [`Not for ${others.join(', ')}: name what you use with --runbook.`];
+  return others.length === 0 ? [] : [`Not for ${others.join(', ')}: select the runbooks that you use with --runbook.`];
 }
 
 /**
- * The commands that make what `credential` needs on the service: policies, and an AppRole whose tokens have them.
+ * The commands that create what `credential` needs on the service: policies, and an AppRole whose tokens have them.
  *
- * @param named - runbooks as `--runbook` takes them
+ * @param named - the runbooks given with `--runbook`
  */
 function setupCommands(deployment: Deployment, named?: readonly string[]): readonly string[] {
   const { name, batchTokens } = deployment;

@@ -29,9 +29,9 @@ export const commands = (host: CommandHost): Command[] => [keysCommand(host), jo
 /**
  * Pins a workers' key after the person compared its fingerprint, with an operator by voice or with their own note.
  *
- * @param line `<kid>:<x>`, from anywhere: what counts is the fingerprint.
- * @param compared the person has already said that it is the right one.
- * @throws RunbookError `INVALID_INPUT` where the line is no key, or the person does not confirm it.
+ * @param line - `<kid>:<x>`, from any source: only the fingerprint counts
+ * @param compared - whether the person has already compared the fingerprint
+ * @throws RunbookError `INVALID_INPUT` if the line is not a key, or the person does not confirm it
  */
 async function pinAfterComparing(
   context: CliContext,
@@ -42,27 +42,23 @@ async function pinAfterComparing(
   const file = pinsPath(context.env);
   const key = publicKeyOf(line);
   const pinned = (await readPins(file)).filter((pin) => pin.environment === environment);
-  // Nobody is called about a key that was compared before.
+  // A key that was compared before needs no second call.
   if (!compared && !pinned.some(({ kid }) => kid === key.kid)) {
     for (const { kid } of pinned)
-      context.err(`Pinned for "${environment}" so far: ${spokenFingerprint(kid)}. This is ANOTHER key.`);
+      context.err(`Already pinned for "${environment}": ${spokenFingerprint(kid)}. The new key is DIFFERENT.`);
     context.err(`Fingerprint of the workers' key: ${spokenFingerprint(key.kid)}`);
-    await confirmed(
-      context,
-      'Compare it with an operator by voice, or with your own note. Type "yes" if it is the same',
-      {
-        refused: 'nothing was pinned',
-        next: 'Is the fingerprint different from the one that you were told? Stop, and call the operators at a number that you know.',
-      },
-    );
+    await confirmed(context, 'Compare it with an operator by voice, or with your own note. Type "yes" if it matches', {
+      refused: 'nothing was pinned',
+      next: 'If the fingerprint differs from the one that you were told, stop and call the operators at a number that you know.',
+    });
   }
   return { pin: await addPin(file, environment, line), file };
 }
 
-/** `runbook keys ...`: keys of people, workers and sealed values. */
+/** `runbook keys ...`: keys of people and workers, and keys that seal stored values. */
 function keysCommand(host: CommandHost): Command {
   return new Command('keys')
-    .description('keys of people and workers')
+    .description('manage the keys of people and workers')
     .addCommand(trustCommand(host))
     .addCommand(distrustCommand(host))
     .addCommand(workersCommand(host))
@@ -81,7 +77,7 @@ function trustCommand({ context }: CommandHost): Command {
   )
     .argument('<environment>', 'what you call the environment, for example production')
     .argument('<key>', 'the line that "runbook keys workers" printed: <kid>:<x>')
-    .option('-y, --yes', 'do not ask: the fingerprint was compared already')
+    .option('-y, --yes', 'do not ask: the fingerprint was already compared')
     .action(async (environment: string, line: string, options: TrustOptions) => {
       const { pin, file } = await pinAfterComparing(context, environment, line, options);
       const fingerprint = spokenFingerprint(pin.kid);
@@ -90,7 +86,7 @@ function trustCommand({ context }: CommandHost): Command {
         `Pinned for "${environment}" in ${file}: ${fingerprint}`,
         ...others.flatMap(({ kid }) => [
           `Still trusted for "${environment}": ${spokenFingerprint(kid)}`,
-          `  Once the workers no longer sign with it: ${shellLine('runbook', 'keys', 'distrust', kid)}`,
+          `  When the workers no longer sign with it: ${shellLine('runbook', 'keys', 'distrust', kid)}`,
         ]),
       ]);
     });
@@ -100,7 +96,7 @@ function distrustCommand({ context }: CommandHost): Command {
   return newCommand(
     'distrust',
     ['runbook keys distrust "1f0a 22c4 ..."'],
-    "give up a pinned workers' key on this machine",
+    "stop trusting a pinned workers' key on this machine",
   )
     .argument('<fingerprint>', 'as "runbook keys trust" showed it; or the kid')
     .action(async (text: string, options: CommonOptions) => {
@@ -108,17 +104,17 @@ function distrustCommand({ context }: CommandHost): Command {
       const kid = parseFingerprint(text);
       if (kid === undefined)
         throw new RunbookError('INVALID_INPUT', 'This is not the fingerprint of a key.', {
-          needed: '64 hexadecimal digits, in groups or not',
-          next: 'Copy it again, in quotes: it stands in the file of pinned keys as the part before the colon, too.',
+          needed: '64 hexadecimal digits, grouped or not',
+          next: 'Copy it again, in quotes. The file of pinned keys also contains it, before the colon.',
         });
       const { environment } = await removePin(file, kid);
       const left = (await readPins(file)).filter((pin) => pin.environment === environment);
       const fingerprint = spokenFingerprint(kid);
       printResult(context, options, { environment, kid, fingerprint, file, left: left.map((pin) => pin.kid) }, [
-        `Given up for "${environment}" in ${file}: ${fingerprint}`,
+        `No longer trusted for "${environment}" in ${file}: ${fingerprint}`,
         ...(left.length > 0
           ? left.map((pin) => `Still trusted: ${spokenFingerprint(pin.kid)}`)
-          : [`No key of "${environment}" is trusted now: compare the next one by voice ("runbook keys trust").`]),
+          : [`No key of "${environment}" is trusted now. Compare the next one by voice ("runbook keys trust").`]),
       ]);
     });
 }
@@ -127,7 +123,7 @@ function workersCommand({ context }: CommandHost): Command {
   return newCommand(
     'workers',
     ['runbook keys workers --output /etc/replication-runbooks/workers.key'],
-    "make the workers' signing key file; prints the public key that holders pin",
+    "create the workers' signing key file; prints the public key that holders pin",
   )
     .requiredOption(
       '--output <file>',
@@ -140,9 +136,9 @@ function workersCommand({ context }: CommandHost): Command {
       const fingerprint = spokenFingerprint(key.kid);
       printResult(context, options, { file: options.output, kid: key.kid, publicKey, fingerprint }, [
         `Key file: ${options.output}`,
-        'Each person who signs, with their own name in it:',
+        'Each person who signs runs this with their own name:',
         `  runbook join ${DEFAULT_ENVIRONMENT}/NAME/${publicKey}`,
-        'A holder who signs nothing pins the public key once:',
+        'A holder who does not sign pins the public key once:',
         `  runbook keys trust ${DEFAULT_ENVIRONMENT} ${publicKey}`,
         'For holders who have only a browser:',
         `  runbook holder-page --output holder-page.html --key ${publicKey}`,
@@ -155,7 +151,7 @@ function sealCommand({ context }: CommandHost): Command {
   return newCommand(
     'seal',
     ['runbook keys seal --output /etc/replication-runbooks/seal-keys   (use it as RUNBOOKS_SEAL_KEYS_FILE)'],
-    'make an entry for RUNBOOKS_SEAL_KEYS_FILE, written to a file and never printed',
+    'create an entry for RUNBOOKS_SEAL_KEYS_FILE; writes it to a file, never prints it',
   )
     .requiredOption('--output <file>', 'the new file (mode 0600; never overwritten)')
     .action(async (options: CommonOptions & { readonly output: string }) => {
@@ -163,24 +159,24 @@ function sealCommand({ context }: CommandHost): Command {
       await writeSecretFile(options.output, `${entry.reveal()}\n`);
       const kid = entry.reveal().split(':')[0] ?? '';
       printResult(context, options, { file: options.output, kid }, [
-        `Entry "${kid}" in ${options.output}. Give every worker the same one: RUNBOOKS_SEAL_KEYS_FILE=${options.output}`,
-        'To replace a key, put the new entry behind the old one on every worker and restart them; then move it to the front, and restart again. Keep both until the runs of the old one have ended.',
+        `Entry "${kid}" in ${options.output}. Give every worker the same entry: RUNBOOKS_SEAL_KEYS_FILE=${options.output}`,
+        'To replace a key, add the new entry after the old one on every worker, and restart them. Then move it to the front, and restart again. Keep both until all runs that used the old one have ended.',
       ]);
     });
 }
 
 /**
- * The line for one person: `<environment>/<name>/<kid>:<x>`, with the workers' public key. Nothing in it is secret, and
- * nothing in it is believed before a fingerprint was compared.
+ * The line for one person: `<environment>/<name>/<kid>:<x>`, with the workers' public key. It contains no secret, and is
+ * not trusted until a fingerprint was compared.
  */
 export const joinLine = (environment: string, name: string, workers: PublicKeyEntry): string =>
   `${environment}/${name}/${formatPublicKey(workers)}`;
 
-/** Where the line stands that a person sent back. */
+/** The file with the line that a person sends back. */
 export const publicLineFile = (keyFile: string): string => `${keyFile}.pub`;
 
 /**
- * The names and the key of a line that people send each other: `<name>/.../<kid>:<x>`.
+ * Parses a line that people send each other: `<name>/.../<kid>:<x>`.
  *
  * @throws RunbookError `INVALID_INPUT`
  */
@@ -191,12 +187,12 @@ export function readKeyLine(text: string, madeBy: 'init' | 'join', named: readon
     return { names, key };
   throw new RunbookError('INVALID_INPUT', `This is not a line that "runbook ${madeBy}" printed. Nothing was changed.`, {
     needed: [...named, 'KID:KEY'].join('/'),
-    next: 'Copy the whole line again; a character may be missing.',
+    next: 'Copy the complete line again; a character may be missing.',
   });
 }
 
 const SHORTEST_PASSPHRASE = 16;
-/** One group of a made passphrase. */
+/** One group of a generated passphrase. */
 const LAST_CHARACTERS = 5;
 
 interface JoinOptions extends TrustOptions {
@@ -204,16 +200,16 @@ interface JoinOptions extends TrustOptions {
   readonly passphraseFile?: string;
 }
 
-/** `runbook join`: all that one person does, once, on their own machine. */
+/** `runbook join`: everything that a person does once, on their own machine. */
 function joinCommand({ context }: CommandHost): Command {
   return newCommand('join', ['runbook join production/ada/KID:KEY'])
     .argument('<line>', 'as "runbook init" printed it for you')
     .option('--key-file <file>', 'your key (default: RUNBOOKS_KEY_FILE, or NAME.key in your configuration folder)')
     .option(
       '--passphrase-file <file>',
-      'read the passphrase from a file (default: make one, and print it once on standard error)',
+      'read the passphrase from a file (default: generate one, and print it once on standard error)',
     )
-    .option('-y, --yes', "do not ask: the workers' fingerprint was compared already, and the passphrase is kept by you")
+    .option('-y, --yes', "do not ask: you already compared the workers' fingerprint, and you store the passphrase")
     .action(async (line: string, options: JoinOptions) => {
       const { names, key: workers } = readKeyLine(line, 'init', ['ENVIRONMENT', 'NAME']);
       const [environment = '', name = ''] = names;
@@ -222,7 +218,7 @@ function joinCommand({ context }: CommandHost): Command {
       await pinAfterComparing(context, environment, formatPublicKey(workers), options);
       const key = await ownKey(context, options, file);
       const send = `${name}/${formatPublicKey(key)}`;
-      // Beside the key: what it signs for can be said without its passphrase.
+      // Beside the key: reading the public line needs no passphrase.
       await writeFile(publicLineFile(file), `${send}\n`);
       const fingerprint = spokenFingerprint(key.kid);
       const variables = [
@@ -232,20 +228,20 @@ function joinCommand({ context }: CommandHost): Command {
       printResult(context, options, { name, environment, file, kid: key.kid, line: send, fingerprint, variables }, [
         `Pinned for "${environment}": ${spokenFingerprint(workers.kid)}`,
         `Your key: ${file}`,
-        'Send this line to the operators. Nothing in it is secret:',
+        'Send this line to the operators. It contains no secret:',
         `  ${send}`,
         'When they call you, compare its fingerprint by voice:',
         `  ${fingerprint}`,
-        'Put this into the profile of your shell. Commands that a run shows then work as they stand:',
+        'Add this to your shell profile. The commands that a run shows then work unchanged:',
         ...variables.map((each) => `  ${each}`),
       ]);
     });
 }
 
-/** The key that is there, or a new one: who joins a second environment keeps their key. */
+/** The existing key, or a new one: a person who joins a second environment keeps their key. */
 async function ownKey(context: CliContext, options: JoinOptions, keyFile: string): Promise<PublicKeyEntry> {
   if ((await stat(keyFile).catch(() => undefined)) !== undefined) {
-    context.err(`You have a key already: ${keyFile}. It is opened to read its public line.`);
+    context.err(`You already have a key: ${keyFile}. It is opened to read its public line.`);
     const opened = await signingKey(context, { ...options, keyFile });
     if (opened !== undefined) return opened;
   }
@@ -254,26 +250,26 @@ async function ownKey(context: CliContext, options: JoinOptions, keyFile: string
   return key;
 }
 
-/** The passphrase of a new key: made and shown once, or from a file. */
+/** The passphrase of a new key: generated and shown once, or read from a file. */
 async function newPassphrase(context: CliContext, options: JoinOptions): Promise<Secret<'passphrase'>> {
   const { passphraseFile } = options;
-  if (passphraseFile === undefined) return madePassphrase(context, options);
+  if (passphraseFile === undefined) return generatedPassphrase(context, options);
   const passphrase = new Secret('passphrase', (await readTextFile(passphraseFile)).trim());
   if (passphrase.reveal().length >= SHORTEST_PASSPHRASE) return passphrase;
   throw new RunbookError('INVALID_INPUT', 'The passphrase is too short.', {
-    needed: `at least ${SHORTEST_PASSPHRASE} characters, or one that is made for you`,
-    next: 'Run the command again; without --passphrase-file it makes a passphrase for you.',
+    needed: `at least ${SHORTEST_PASSPHRASE} characters, or a generated passphrase`,
+    next: 'Run the command again. Without --passphrase-file it generates a passphrase for you.',
   });
 }
 
-/** A passphrase is shown once; a person proves that they kept it before anything rests on it. */
-async function madePassphrase(context: CliContext, { yes }: JoinOptions): Promise<Secret<'passphrase'>> {
+/** Shows a new passphrase once. The person proves that they stored it before the key is created. */
+async function generatedPassphrase(context: CliContext, { yes }: JoinOptions): Promise<Secret<'passphrase'>> {
   const passphrase = generatePassphrase();
-  context.err(`Passphrase of your key (shown only now; keep it in a password store): ${passphrase.reveal()}`);
+  context.err(`Passphrase of your key (shown only now; store it in a password manager): ${passphrase.reveal()}`);
   if (yes === true || !context.interactive) return passphrase;
-  const typed = await context.askHidden(`When it is kept, type its last ${LAST_CHARACTERS} characters`);
+  const typed = await context.askHidden(`When you have stored it, type its last ${LAST_CHARACTERS} characters`);
   if (typed === passphrase.reveal().slice(-LAST_CHARACTERS)) return passphrase;
-  throw new RunbookError('INVALID_INPUT', 'These are not the last characters of the passphrase; no key was made.', {
-    next: 'Run the command again: it makes another passphrase.',
+  throw new RunbookError('INVALID_INPUT', 'These are not the last characters of the passphrase; no key was created.', {
+    next: 'Run the command again: it generates a new passphrase.',
   });
 }

@@ -20,27 +20,26 @@ export const commands = (host: CommandHost): Command[] => [
 /** `runbook worker`: serves the task queues until Ctrl-C or SIGTERM. */
 function workerCommand({ context }: CommandHost): Command {
   return newCommand('worker', ['RUNBOOKS_INVENTORY=inventory.yaml RUNBOOKS_SEAL_KEYS_FILE=seal-keys runbook worker'])
-    .option('--ignore-replay-failures', 'start although an open run that holds a lock does not fit this version')
-    .addHelpText('after', '\nIts variables are listed in docs/cli.md. It logs JSON lines on standard error.')
+    .option('--ignore-replay-failures', 'start even if an open run that holds a lock does not fit this version')
+    .addHelpText('after', '\ndocs/cli.md lists its variables. It logs JSON lines to standard error.')
     .action(async ({ ignoreReplayFailures }: CommonOptions & { readonly ignoreReplayFailures?: true }) => {
       for (const { text, next } of checkProcess(processFacts(context.env))) context.err(`Warning: ${text}. ${next}`);
       const worker = await onceTemporalAnswers(context, () => startWorker({ env: context.env, ignoreReplayFailures }));
       if (worker === undefined) return;
-      context.err(
-        `Worker ready on task queue ${worker.taskQueue}; Ctrl-C ends it after the activities that are under way.`,
-      );
+      context.err(`Worker ready on task queue ${worker.taskQueue}; Ctrl-C ends it after its running activities.`);
       onStop(context, () => worker.shutdown());
       await worker.run();
     });
 }
 
-/** Between two tries to reach Temporal, ms. */
+/** Time between two attempts to reach Temporal, ms. */
 const AGAIN_MS = 2_000;
 
 /**
- * Temporal may start later than its workers, and go away while one starts: that is waited for, and said each time.
+ * Retries until Temporal answers, and reports each attempt: Temporal may start later than its workers, or stop while one
+ * starts.
  *
- * @returns undefined where this program was told to end meanwhile
+ * @returns undefined if this program was stopped meanwhile
  */
 async function onceTemporalAnswers<T>({ stop, err }: CliContext, start: () => Promise<T>): Promise<T | undefined> {
   for (;;) {
@@ -48,7 +47,7 @@ async function onceTemporalAnswers<T>({ stop, err }: CliContext, start: () => Pr
       return await start();
     } catch (error) {
       if (!isRunbookError(error, 'TEMPORAL_UNAVAILABLE')) throw error;
-      err(`${error.message} ${error.next ?? ''} Trying again every ${AGAIN_MS / 1_000} s; Ctrl-C or SIGTERM ends it.`);
+      err(`${error.message} ${error.next ?? ''} Retrying every ${AGAIN_MS / 1_000} s; Ctrl-C or SIGTERM ends this.`);
     }
     await delay(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
     if (stop.aborted) return undefined;
@@ -79,7 +78,7 @@ function simulatorCommand({ context }: CommandHost): Command {
 /** `runbook dev`: Temporal dev server, simulated deployment and worker in one command. */
 function devCommand({ context, finish }: CommandHost): Command {
   return newCommand('dev', ['runbook dev'])
-    .option('--reports <directory>', 'where reports go', 'reports')
+    .option('--reports <directory>', 'where to write reports', 'reports')
     .action(async (options: CommonOptions & { readonly reports: string }) => {
       const say = context.err;
       const stage = await startStage({ reportDirectory: resolve(options.reports), say });
@@ -90,9 +89,9 @@ function devCommand({ context, finish }: CommandHost): Command {
           const ended = await Promise.race([stopped, worker.ended]);
           if (ended === undefined) return;
           say(`The worker ended with ${ended}.`);
-          // One that ends by itself would do so again.
+          // A worker that exits by itself would do so again.
           if (typeof ended === 'number') return finish(EXIT.failed);
-          say('Another one starts, as systemd would start it.');
+          say('Starting another one, as systemd would.');
         }
       } finally {
         say('Stopping ...');

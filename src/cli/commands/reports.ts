@@ -28,14 +28,14 @@ interface WatchOptions extends ServerOptions {
 
 const POLL_MS = 500;
 
-/** `runbook watch`: live progress until the run ends; the exit code tells how it ended. */
+/** `runbook watch`: live progress until the run ends; the exit code shows how it ended. */
 function watchCommand(host: CommandHost): Command {
   const command = newCommand('watch', [
     'runbook watch deployment:payments',
     'runbook watch deployment:payments --timeout 600 --json   (one JSON object per line, the report last)',
   ])
     .option('--run-id <id>', 'an earlier run of this Workflow ID')
-    .option('--timeout <seconds>', 'give up watching after so long; the run goes on', number);
+    .option('--timeout <seconds>', 'stop watching after this time; the run continues', number);
   return withServerOptions(withRun(command)).action(async (workflowId: string, options: WatchOptions) => {
     const run = { workflowId, runId: options.runId };
     await withSession(host.context, options, async (session) => {
@@ -44,7 +44,7 @@ function watchCommand(host: CommandHost): Command {
   });
 }
 
-/** Follows one run until it ends, the time is over, or the person ends the command. */
+/** Follows one run until it ends, the time expires, or the person ends the command. */
 async function watchRun(
   context: CliContext,
   session: TemporalSession,
@@ -54,13 +54,13 @@ async function watchRun(
   const deadline = timeout === undefined ? Infinity : Date.now() + timeout * 1000;
   const progress = new Progress();
   let view = await readRunView(session, run);
-  // From here on the same run is meant, also when another one starts under this Workflow ID.
+  // From here on, follow the same run even if another one starts under this Workflow ID.
   const same = { workflowId: view.workflowId, runId: view.runId };
   for (;;) {
     for (const line of progress.lines(view)) context.out(json === true ? jsonText({ progress: line }) : line);
     if (view.state !== 'running') break;
     if (Date.now() >= deadline || context.stop.aborted) {
-      context.err(`Not watching any more; the run goes on: ${nextCommandOf.status(run.workflowId)}`);
+      context.err(`Stopped watching; the run continues: ${nextCommandOf.status(run.workflowId)}`);
       return EXIT.pending;
     }
     await delay(POLL_MS, undefined, { signal: context.stop }).catch(() => undefined);
@@ -81,17 +81,17 @@ interface ReportOptions extends ServerOptions {
 const RENDERERS = { md: renderMarkdown, html: renderHtml, json: (report: Report) => jsonText(report, 2) } as const;
 type Format = keyof typeof RENDERERS;
 
-/** `runbook report`: what a run did, also of one that is open or was terminated. */
+/** `runbook report`: what a run did, even if it is open or was terminated. */
 function reportCommand(host: CommandHost): Command {
   const { context } = host;
   const command = newCommand('report', [
     'runbook report deployment:payments',
     'runbook report deployment:payments --format html > report.html',
-    'runbook report --verify report.html   (is it the history that the server has, and what the run says?)',
+    "runbook report --verify report.html   (checks it against the server's history and the run's own answer)",
   ])
     .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
     .addOption(new Option('--format <format>', 'default: md, or json with --json').choices(Object.keys(RENDERERS)))
-    .option('--verify <file>', 'prove a report that this command made, in any format');
+    .option('--verify <file>', 'verify a report that this command wrote, in any format');
   return withServerOptions(withRun(command, '[run]')).action(
     async (workflowId: string | undefined, options: ReportOptions) => {
       const { runId, format = options.json === true ? 'json' : 'md', verify } = options;
@@ -114,8 +114,8 @@ const marked = reportSchema
   .extend({ history: reportSchema.shape.history.unwrap() });
 
 /**
- * The report of a run; where Temporal has closed it, with a digest of its history. One that has set its ending still writes
- * its files: its history grows. Read after it was found closed, a report and its history do not change any more.
+ * The report of a run; with a digest of its history once Temporal has closed the run. A run that has recorded its ending
+ * still writes its files, so its history grows. After the run is closed, its report and history no longer change.
  */
 async function readProvableReport(session: TemporalSession, run: RunReference): Promise<Report> {
   const { workflowId, runId, status } = await describe(session.client, run);
@@ -125,34 +125,34 @@ async function readProvableReport(session: TemporalSession, run: RunReference): 
 }
 
 /**
- * Proves that a report was made beside the history that the server has of the run, and says what the run says.
+ * Verifies that a report matches the history that the server has of the run, and the run's own report.
  *
- * @returns what was proven
- * @throws RunbookError `DOCUMENT_INVALID` where something differs, `NOT_FOUND` where the history is gone
+ * @returns what was verified, as lines
+ * @throws RunbookError `DOCUMENT_INVALID` if something differs, `NOT_FOUND` if the history is gone
  */
 async function verifyReport(session: TemporalSession, file: string): Promise<string[]> {
   const text = await readTextFile(file);
   const { format, mark } = claimedBy(file, text);
   const { namespace, workflowId, runId, history: claimed } = mark;
   if (namespace !== session.namespace)
-    throw new RunbookError('INVALID_INPUT', `The report is of namespace ${escapeUntrusted(namespace)}.`, {
+    throw new RunbookError('INVALID_INPUT', `The report belongs to namespace ${escapeUntrusted(namespace)}.`, {
       observed: `this command reads namespace ${session.namespace}`,
-      next: `Verify again: \`${shellLine('runbook', 'report', '--verify', file, '--namespace', namespace)}\``,
+      next: `Run: \`${shellLine('runbook', 'report', '--verify', file, '--namespace', namespace)}\``,
     });
   const now = digestOf(await historyOf(session, mark));
   if (now.events !== claimed.events || now.sha256 !== claimed.sha256)
     throw differs(
-      'The history of the run is not the one of this report.',
+      'The history of the run differs from the history of this report.',
       `${now.events} events with SHA-256 ${now.sha256} instead of ${claimed.events} with ${claimed.sha256}`,
     );
   const fresh = await readProvableReport(session, { workflowId, runId });
   const given = format === 'json' ? jsonText(JSON.parse(text), 2) : text;
   const different = firstDifference(given, RENDERERS[format](fresh));
   if (different !== undefined)
-    throw differs('The history matches, but the report does not say what the run says.', different);
+    throw differs("The history matches, but the report differs from the run's own report.", different);
   return [
     `History: match. ${escapeUntrusted(workflowId)}, run ${escapeUntrusted(runId)}, events 1 to ${now.events}, SHA-256 ${now.sha256}`,
-    'Contents: match. The report says what the run says.',
+    "Contents: match. The report is the run's own report.",
   ];
 }
 
@@ -162,10 +162,10 @@ function claimedBy(file: string, text: string) {
     const claimed: unknown = format === 'json' ? JSON.parse(text) : markIn(text);
     return { format, mark: marked.strip().parse(claimed) } as const;
   } catch (cause) {
-    throw new RunbookError('DOCUMENT_INVALID', `${file} carries no digest of a history.`, {
+    throw new RunbookError('DOCUMENT_INVALID', `${file} contains no digest of a history.`, {
       needed:
-        'a report of a run that has ended, as `runbook report` makes it; a file that a worker wrote cannot hold the end of its run',
-      next: 'Make one that does: `runbook report WORKFLOW-ID --run-id RUN-ID --format html > FILE`',
+        'a report of an ended run, as `runbook report` prints it; a file that a worker wrote cannot contain the end of its run',
+      next: 'Create one: `runbook report WORKFLOW-ID --run-id RUN-ID --format html > FILE`',
       cause,
     });
   }
@@ -178,10 +178,10 @@ async function historyOf({ client }: TemporalSession, { workflowId, runId }: Run
     if (!isNoRun(error)) throw error;
     throw new RunbookError(
       'NOT_FOUND',
-      'The server has no history of this run any more: nothing can be proven by it.',
+      'The server no longer has the history of this run, so the report cannot be verified.',
       {
         observed: `${workflowId}, run ${runId}`,
-        needed: 'a history within the retention of the namespace, or an archived one',
+        needed: "a history within the namespace's retention, or an archived one",
       },
     );
   }
@@ -190,8 +190,8 @@ async function historyOf({ client }: TemporalSession, { workflowId, runId }: Run
 function differs(message: string, observed: string): RunbookError {
   return new RunbookError('DOCUMENT_INVALID', message, {
     observed,
-    needed: 'a report that nobody changed, verified by the version of this program that made it',
-    next: 'Make a new one with `runbook report`, compare the two, and ask whoever gave you this one.',
+    needed: 'an unchanged report, verified by the version of this program that wrote it',
+    next: 'Create a new one with `runbook report`, compare the two, and ask the person who gave you this one.',
   });
 }
 

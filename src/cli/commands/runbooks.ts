@@ -13,39 +13,38 @@ import { columns } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [runbooksCommand(host), completionCommand(host)];
 
-/** What each runbook is for, in one sentence; the README's table and `runbook runbooks` say the same. */
+/** The purpose of each runbook in one sentence; the README's table repeats it. */
 export const RUNBOOK_PURPOSES: Readonly<Record<RunbookName, string>> = {
   drSwitchover:
-    'Planned: the DR primary and one of its DR secondaries change roles, and nothing is lost. Failback too.',
+    'Planned: the DR primary and one of its DR secondaries swap roles without data loss. Also for failback.',
   drFailover: 'Unplanned: the DR primary is gone, and a DR secondary becomes primary.',
   drRejoin: 'A former primary is back after a failover: it is demoted, unfenced and becomes a DR secondary.',
   performanceRejoin:
     'A former performance primary is back after an unplanned promotion: it is demoted, unfenced and follows the new one.',
   drSecondaryOnboarding: 'A cluster without replication is wiped and becomes a DR secondary.',
   performanceSecondaryOnboarding:
-    'A cluster without replication is wiped and becomes a performance secondary, filtered from the start.',
+    'A cluster without replication is wiped and becomes a performance secondary, with its filter from the start.',
   performancePromotion: 'A performance secondary becomes the performance primary, planned or unplanned.',
-  secondaryRepointing: 'A secondary follows another primary, by token or by addresses.',
-  filterReconciliation: 'The paths filters of performance secondaries become what is wanted.',
-  secondaryDecommission: 'A secondary is revoked and leaves for good.',
+  secondaryRepointing: 'A secondary is pointed to another primary, by token or by addresses.',
+  filterReconciliation: 'The paths filters of performance secondaries are brought to the desired state.',
+  secondaryDecommission: 'A secondary is revoked and permanently removed.',
   primaryEnablement: 'A cluster becomes a primary for DR or performance replication.',
   replicationTeardown: 'Replication of one kind ends on a cluster.',
-  operationTokenCeremony:
-    'Key holders give their shares for one DR operation token: kept for the next run, or for a person.',
-  operationTokenDisposal: 'Operation tokens that runs left behind are deleted and proven dead.',
+  operationTokenCeremony: 'Key holders give their shares for one DR operation token, for the next run or for a person.',
+  operationTokenDisposal: 'Operation tokens that runs left behind are deleted, and proven to be invalid.',
   rootTokenCeremony: 'Key holders give their shares for a root token that only its recipient can read.',
-  ceremonyRehearsal: 'Every key holder goes the whole way once, with a value that means nothing.',
-  batchTokenRotation: 'A fresh batch token for DR operations is made on the primary and kept in the record.',
-  drReindex: 'The Merkle tree of a DR secondary is made anew.',
-  merkleCheck: 'Says whether the Merkle tree of a DR secondary is sound.',
-  walSampler: 'Records WAL indexes, lag and heartbeats on a schedule, so that a failover can bound what was lost.',
-  readiness: 'Says whether a switchover and a failover would start now, point by point.',
+  ceremonyRehearsal: 'Every key holder goes through the complete ceremony once, with a meaningless value.',
+  batchTokenRotation: 'A new batch token for DR operations is created on the primary and stored in the record.',
+  drReindex: 'The Merkle tree of a DR secondary is rebuilt.',
+  merkleCheck: 'Reports whether the Merkle tree of a DR secondary is sound.',
+  walSampler: 'Records WAL indexes, lag and heartbeats on a schedule, so that a failover can bound its data loss.',
+  readiness: 'Reports whether a switchover and a failover would start now, point by point.',
 };
 
-/** `runbook runbooks`: what there is, and the fields of one runbook's input. Needs no server. */
+/** `runbook runbooks`: lists the runbooks, or the input fields of one. Needs no server. */
 function runbooksCommand({ context }: CommandHost): Command {
   return newCommand('runbooks', ['runbook runbooks', 'runbook runbooks drFailover'])
-    .argument('[runbook]', 'one of them: prints every field of its input')
+    .argument('[runbook]', 'prints every input field of this runbook')
     .action((name: string | undefined, options: CommonOptions) => {
       if (name === undefined) {
         const all = RUNBOOK_NAMES.map((each) => ({ name: each, purpose: RUNBOOK_PURPOSES[each] }));
@@ -67,7 +66,7 @@ function runbooksCommand({ context }: CommandHost): Command {
     });
 }
 
-/** `runbook completion`: a script for a shell, made of the commands as they are. */
+/** `runbook completion`: a completion script for a shell, generated from the commands. */
 function completionCommand(host: CommandHost): Command {
   return newCommand('completion', ['source <(runbook completion bash)', 'source <(runbook completion zsh)'])
     .addArgument(new Argument('<shell>').choices(['bash', 'zsh']))
@@ -77,7 +76,7 @@ function completionCommand(host: CommandHost): Command {
     });
 }
 
-/** What may follow a command: its own commands, runbooks where it takes one, its options. */
+/** What may follow a command: its subcommands, the runbooks if it takes one, its options. */
 function wordsOf(command: Command): string[] {
   const takesRunbook = command.registeredArguments.some((argument) => argument.name() === 'runbook');
   const all = [command, ...command.commands];
@@ -103,7 +102,7 @@ function completionLines(words: ReadonlyMap<string, readonly string[]>, shell: '
   ];
 }
 
-/** @throws RunbookError `UNKNOWN_RUNBOOK`, listing the known ones. */
+/** @throws RunbookError `UNKNOWN_RUNBOOK`, listing the known ones */
 export function runbookName(name: string): RunbookName {
   const known = RUNBOOK_NAMES.find((candidate) => candidate === name);
   if (known !== undefined) return known;
@@ -113,26 +112,27 @@ export function runbookName(name: string): RunbookName {
 }
 
 /**
- * Puts the one input object together: `--input` (JSON, a file, or `-` for standard input) and single fields, which
- * win; `usual` counts where neither says anything. Checked with the runbook's own schema, so that a mistake is named before a run exists.
+ * Assembles the input object from `--input` (JSON, a file, or `-` for standard input) and single fields, which take
+ * precedence; `usual` supplies members that both omit. Checks it with the runbook's own schema, so that mistakes are
+ * reported before a run exists.
  *
- * @throws RunbookError `INVALID_INPUT`, naming each wrong field.
+ * @throws RunbookError `INVALID_INPUT`, naming each wrong field
  */
 export async function buildInput(
   context: CliContext,
   runbook: RunbookName,
   fields: Readonly<Record<string, unknown>>,
-  whole?: string,
+  inputOption?: string,
   usual: object = {},
 ) {
   const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-  const object = { ...usual, ...(whole === undefined ? {} : await readObject(context, whole)), ...given };
+  const object = { ...usual, ...(inputOption === undefined ? {} : await readObject(context, inputOption)), ...given };
   refusePlainShare(object);
   const parsed = RUNBOOK_INPUTS[runbook].safeParse(object);
   if (!parsed.success) {
     const mistakes = inputMistakes(parsed.error).join('; ');
-    throw new RunbookError('INVALID_INPUT', `The input of ${runbook} is refused: ${mistakes}.`, {
-      next: `Correct these fields; nothing was started. All of them: \`runbook runbooks ${runbook}\``,
+    throw new RunbookError('INVALID_INPUT', `The input of ${runbook} is invalid: ${mistakes}.`, {
+      next: `Nothing was started. Correct these fields. To list all fields: \`runbook runbooks ${runbook}\``,
     });
   }
   const { deployment, dryRun = false, ...members }: CommonMembers = parsed.data;
@@ -144,7 +144,7 @@ type CommonMembers = { deployment: string } & Partial<
   Readonly<{ dryRun: boolean; cluster: string; reason: string; requestedBy: string }>
 >;
 
-/** What lock and messages need of an input, and the object to send as it was given: the run itself fills in the defaults. */
+/** The members that lock and messages need, and the input object as given: the run itself fills in the defaults. */
 export type CheckedInput = Awaited<ReturnType<typeof buildInput>>;
 
 async function readObject(context: CliContext, input: string): Promise<object> {
@@ -155,7 +155,7 @@ async function readObject(context: CliContext, input: string): Promise<object> {
   try {
     value = JSON.parse(text);
   } catch {
-    // Refused below, as what is JSON and no object.
+    // Refused below, like JSON that is not an object.
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
   throw new RunbookError('INVALID_INPUT', 'The input is not a JSON object.', {
@@ -165,12 +165,12 @@ async function readObject(context: CliContext, input: string): Promise<object> {
 
 type FieldSchema = z.core.JSONSchema._JSONSchema;
 
-/** The fields of a runbook's one input object, from its schema; types in words, defaults as JSON. */
+/** The fields of a runbook's input object, from its schema; types as text, defaults as JSON. */
 export function inputFields(runbook: RunbookName) {
   const { properties = {}, required = [] } = z.toJSONSchema(RUNBOOK_INPUTS[runbook], { io: 'input' });
   return Object.entries(properties).map(([name, field]) => ({
     name,
-    type: inWords(field),
+    type: typeText(field),
     required: required.includes(name),
     default: typeof field === 'object' ? JSON.stringify(field.default) : undefined,
   }));
@@ -183,13 +183,13 @@ const TYPES: Readonly<Record<string, string>> = {
   number: 'a number',
 };
 
-function inWords(field: FieldSchema): string {
+function typeText(field: FieldSchema): string {
   if (typeof field === 'boolean') return 'any value';
   if (field.enum) return `one of ${field.enum.join(', ')}`;
   if (field.const !== undefined) return JSON.stringify(field.const);
-  if (field.anyOf) return field.anyOf.map(inWords).join(', or ');
+  if (field.anyOf) return field.anyOf.map(typeText).join(', or ');
   if (field.type === 'array')
-    return `a list of: ${field.items ? [field.items].flat().map(inWords).join(', ') : 'anything'}`;
+    return `a list of: ${field.items ? [field.items].flat().map(typeText).join(', ') : 'anything'}`;
   if (field.type === 'object')
     return `an object${field.properties ? ` of ${Object.keys(field.properties).join(', ')}` : ''}`;
   return TYPES[String(field.type)] ?? 'any value';

@@ -15,7 +15,7 @@ export const commands = (host: CommandHost): Command[] => [listCommand(host), st
 function listCommand({ context }: CommandHost): Command {
   const command = newCommand('list', ['runbook list', 'runbook list --open --json'])
     .option('--open', 'only runs that have not ended')
-    .option('--limit <number>', 'at most so many', number, 30);
+    .option('--limit <number>', 'maximum number of runs', number, 30);
   return withServerOptions(command).action(async (options: ServerOptions & { open?: boolean; limit: number }) => {
     const types = RUNBOOK_NAMES.map((name) => `'${name}'`).join(', ');
     const query = `WorkflowType IN (${types})${options.open === true ? " AND ExecutionStatus = 'Running'" : ''}`;
@@ -27,7 +27,7 @@ function listCommand({ context }: CommandHost): Command {
         found.push({
           ...{ workflowId, runId, runbook: RUNBOOK_NAMES.find((name) => name === memo?.['runbook']) ?? type },
           ...{ state: status.name.toLowerCase(), startedAt: startTime.toISOString() },
-          // What a run that has ended waited for last says nothing.
+          // An ended run waits for nothing, whatever its memo says.
           ...(status.name === 'RUNNING' && {
             phase: text(memo?.['phase']),
             waitingFor: text(memo?.['waitingFor']),
@@ -36,7 +36,7 @@ function listCommand({ context }: CommandHost): Command {
       }
       return found;
     });
-    // Anybody who writes to the namespace chooses an ID and a memo.
+    // Anybody who can write to the namespace can choose IDs and memos.
     const rows = inLines(runs).map(({ workflowId, runbook, state, phase = '', startedAt, waitingFor = '' }) => {
       return [shellWord(workflowId), runbook, state, phase, startedAt, waitingFor];
     });
@@ -57,7 +57,7 @@ function statusCommand({ context, finish }: CommandHost): Command {
       const answered = view.status !== undefined;
       const next = view.status?.waiting.flatMap((each) => commandsFor(view.workflowId, each)) ?? [];
       printResult(context, options, { ...view, answered, next }, statusLines(view));
-      // The exit code says it too: what is shown is as old as the last event.
+      // The exit code reports it too: the shown state is as old as the last event.
       if (!answered && view.state === 'running') finish(EXIT.pending);
     },
   );

@@ -32,21 +32,21 @@ export const commands = (host: CommandHost): Command[] => [
 interface ShareOptions extends StatementOptions, HolderOptions {
   readonly tokenFile?: string;
   readonly invitationFile?: string;
-  /** Send an envelope that somebody made elsewhere. */
+  /** Send an envelope that was created elsewhere. */
   readonly envelopeFile?: string;
 }
 
-/** What a holder gives, with the option that reads it from a file, and what they confirm before. */
+/** What a holder can give: the option that reads it from a file, and what they confirm first. */
 const GIVES = {
   share: {
     examples: [
       'runbook share deployment:payments --holder ada',
-      'runbook share deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
+      'runbook share deployment:payments --holder ada --key-file ~/ada.key   (signed, if the inventory lists your key)',
       'runbook share deployment:payments --holder ada --print   (prints one line to paste as signal "share" in the Web UI)',
       'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
-      'offline, without any connection, from what "runbook invitation" wrote:',
+      'offline, without a connection, from the output of "runbook invitation":',
       'runbook share deployment:payments --holder ada --invitation-file invitation.txt --print > ada.envelope',
-      'and anybody who has a connection sends it:',
+      'then anybody with a connection sends it:',
       'runbook share deployment:payments --envelope-file ada.envelope',
     ],
     file: ['--share-file <file>', 'read the key share from a file, or - for standard input (default: hidden prompt)'],
@@ -54,7 +54,7 @@ const GIVES = {
   },
   'provide-token': {
     examples: [
-      'runbook provide-token deployment:payments --holder ada   (asks for the cluster and, hidden, for the token)',
+      'runbook provide-token deployment:payments --holder ada   (prompts for the cluster, and hidden for the token)',
       'runbook provide-token deployment:payments --holder ada --token-file token.txt --confirm west   (for scripts)',
     ],
     file: ['--token-file <file>', 'read the token from a file, or - for standard input (default: hidden prompt)'],
@@ -64,8 +64,8 @@ const GIVES = {
 type Gives = keyof typeof GIVES;
 
 /**
- * `runbook share`: checks the invitation, shows it, encrypts the holder's key share to it, and sends it. `provide-token`: the
- * same for an operation token that people generated with the service's command line.
+ * `runbook share`: checks the invitation, shows it, encrypts the holder's key share for it, and sends it. `provide-token`
+ * does the same for an operation token that people generated with the service's command line.
  */
 function givingCommand(host: CommandHost, gives: Gives): Command {
   const { examples, file, confirmed } = GIVES[gives];
@@ -73,9 +73,9 @@ function givingCommand(host: CommandHost, gives: Gives): Command {
   const command = newCommand(gives, examples)
     .option(flags, description)
     .option(...HOLDER_OPTION)
-    .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
+    .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of one from the run')
     .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
-    .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing');
+    .option('--envelope-file <file>', 'send an envelope that a holder created offline; asks for nothing');
   return withStatementOptions(command).action(async (workflowId: string, given: ShareOptions) => {
     const { context } = host;
     const { envelopeFile, invitationFile, print } = given;
@@ -96,14 +96,14 @@ function givingCommand(host: CommandHost, gives: Gives): Command {
       const text = inFile ?? (await fetchInvitation(session, workflowId)).invitation;
       const runId = inFile === undefined ? undefined : (await describe(client, { workflowId })).runId;
       const { request, input } = await answer(context, gives, options, text, { namespace, workflowId, runId });
-      // To the very run that invited: a later run must not get it.
+      // Only to the run that sent the invitation: a later run must not receive the share.
       const run = { workflowId, runId: request.invitation.rid };
       await giveSignal(host, options, session, run, SIGNALS.share, input);
     });
   });
 }
 
-/** The signal's input: `{document}` where it is signed, else the plain members of the envelope. */
+/** The signal's input: `{document}` if it is signed, otherwise the plain members of the envelope. */
 async function answer(context: CliContext, gives: Gives, options: ShareOptions, text: string, run: ExpectedRun) {
   const { request, confirmed } = await readAndConfirm(context, options, gives, text, run);
   const { holder } = options;
@@ -119,13 +119,13 @@ async function answer(context: CliContext, gives: Gives, options: ShareOptions, 
   const share = () => readSecret(context, { file: options.shareFile, question }, parseShare);
   const envelope = await answerRequest(request, { holder, tool, signingKey: key, share });
   if (request.kind === 'rehearsal')
-    context.err('REHEARSAL: a value that means nothing was made and encrypted. Your key share was not asked for.');
+    context.err('REHEARSAL: a meaningless value was generated and encrypted. You were not asked for your key share.');
   return { request, input: envelopeInput(envelope) };
 }
 
 /**
- * `runbook invitation`: the invitation of a run as a text to hand on, for holders who work offline or have only a browser.
- * Nothing in it is secret.
+ * `runbook invitation`: the invitation of a run as text to pass on, for holders who work offline or have only a browser. It
+ * contains no secret.
  */
 function invitationCommand({ context }: CommandHost): Command {
   const command = newCommand('invitation', ['runbook invitation deployment:payments > invitation.txt']);
@@ -137,7 +137,7 @@ function invitationCommand({ context }: CommandHost): Command {
   });
 }
 
-/** Where the build puts the page, from the project's root. */
+/** The path of the built page, relative to the project's root. */
 const BUILT_PAGE = join('dist', 'holder-page.html');
 
 interface PageOptions extends CommonOptions {
@@ -166,19 +166,19 @@ function holderPageCommand({ context }: CommandHost): Command {
       printResult(context, options, { file: options.output, ...hashes, fingerprints }, [
         `Holder's page: ${options.output}`,
         `SHA-256: ${hashes.sha256}`,
-        `The same command gives the same file. Without what was filled in: ${hashes.publishedSha256}`,
+        `The same command produces the same file. SHA-256 of the page without keys: ${hashes.publishedSha256}`,
         ...fingerprints.map((fingerprint) => `It trusts the workers' key ${fingerprint}`),
-        'Give it to each holder beforehand, who compares hash and fingerprint with you by voice, and keeps the file.',
+        'Give it to each holder beforehand. The holder compares hash and fingerprint with you by voice, and keeps the file.',
       ]);
     });
 }
 
-/** Writes the keys, which are letters and a few signs, into the page's own `meta` element: script and style stay as their hashes say. */
+/** Writes the keys (letters and a few signs) into the page's `meta` element. Script and style keep their hashes. */
 export function fillPage(page: string, keys: string): string {
   const empty = '<meta name="workers-keys" content="">';
   if (page.includes(empty)) return page.replace(empty, `<meta name="workers-keys" content="${keys}">`);
   throw new RunbookError('INTERNAL', "The built holder's page is damaged.", {
-    next: 'Build it again: npm run build. Installed from a package: install it again.',
+    next: 'Build it again: npm run build. If you installed a package, install it again.',
   });
 }
 
@@ -192,7 +192,7 @@ async function readPublished(): Promise<string> {
     return await readFile(file, 'utf8');
   } catch {
     throw new RunbookError('NOT_FOUND', `The holder's page is not built: ${file} is missing.`, {
-      next: 'Build it: npm run build. Or take holder-page.html as it is published with the release.',
+      next: 'Build it: npm run build. Or use the holder-page.html that is published with the release.',
     });
   }
 }

@@ -30,15 +30,15 @@ export const commands = (host: CommandHost): Command[] => [
   readinessCommand(host),
 ];
 
-/** Fields of the input that have an option of their own; `--set` gives any other. */
+/** Input fields that have their own option; `--set` sets any other. */
 const FIELD_OPTIONS = {
   deployment: ['--deployment <name>', 'deployment of the inventory'],
   to: ['--to <cluster>', 'the cluster that becomes primary'],
-  cluster: ['--cluster <name>', 'the cluster that it is about'],
+  cluster: ['--cluster <name>', 'the cluster that the runbook acts on'],
   reason: ['--reason <text>', 'why; shown to holders and approvers'],
   requestedBy: [
     '--requested-by <name>',
-    'who asks (default: RUNBOOKS_PERSON; without --input else the user of this machine); a claim',
+    'who requests the run (default: RUNBOOKS_PERSON, or without --input your user name on this machine); a claim',
   ],
   tokenSource: ['--token-source <source>', 'auto, batch, ceremony or provided'],
   takeOver: ['--take-over', 'drFailover: the run that holds the lock becomes this failover'],
@@ -62,7 +62,7 @@ function startCommand(host: CommandHost): Command {
     .argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them')
     .option(
       '--name <name>',
-      'with --take-over: your name as the inventory lists it (default: RUNBOOKS_PERSON, or who asks)',
+      'with --take-over: your name as the inventory lists it (default: RUNBOOKS_PERSON, or the requester)',
     );
   return withInputOptions(withSigningOptions(command)).action(async (name: string, options: StartOptions) => {
     const runbook = runbookName(name);
@@ -87,7 +87,7 @@ function startCommand(host: CommandHost): Command {
       const link = ui ? webUiLink(ui, session.namespace, workflowId, runId) : undefined;
       printResult(context, options, { runbook, workflowId, runId, link }, [
         `Started ${runbook} as ${workflowId} (run ${runId}).`,
-        ...(begun ? [] : ['No worker has taken it up yet.']),
+        ...(begun ? [] : ['No worker has picked it up yet.']),
         ...(link === undefined ? [] : ['Web UI:', `  ${link}`]),
         `Follow it: ${shellLine('runbook', 'watch', workflowId)}`,
       ]);
@@ -95,7 +95,7 @@ function startCommand(host: CommandHost): Command {
   });
 }
 
-/** `runbook plan`: the same input, only reads, and prints what would be done. */
+/** `runbook plan`: takes the same input, only reads, and prints what a run would do. */
 function planCommand(host: CommandHost): Command {
   const { context } = host;
   const command = newCommand('plan', [
@@ -119,13 +119,11 @@ function planCommand(host: CommandHost): Command {
 
 function withInputOptions(command: Command): Command {
   command
-    .option('--input <input>', 'the whole input: JSON, a file, or - for standard input; the options below win')
     .option(
-      '--set <field=value>',
-      'any field of the input ("runbook runbooks NAME" lists them); JSON or text',
-      collect,
-      [],
-    );
+      '--input <input>',
+      'the complete input: JSON, a file, or - for standard input; the options below override it',
+    )
+    .option('--set <field=value>', 'any input field ("runbook runbooks NAME" lists them); JSON or text', collect, []);
   for (const [flags, description] of Object.values(FIELD_OPTIONS)) command.option(flags, description);
   return withServerOptions(command);
 }
@@ -138,8 +136,8 @@ function fieldsOf(options: StartOptions): Record<string, unknown> {
 }
 
 /**
- * Who asks, where nothing else says it: they approve nothing of the run. An input given as a whole, as by a program, is
- * nobody's unless a person is named.
+ * The default requester, who cannot approve the run. With `--input`, which programs use, there is no default unless
+ * RUNBOOKS_PERSON names a person.
  */
 function whoAsks({ env }: CliContext, runbook: RunbookName, { input }: StartOptions): { requestedBy?: string } {
   const name = env['RUNBOOKS_PERSON'] || (input === undefined ? userInfo().username : '');
@@ -147,10 +145,10 @@ function whoAsks({ env }: CliContext, runbook: RunbookName, { input }: StartOpti
   return asks ? { requestedBy: name } : {};
 }
 
-/** `--set field=value`: JSON where it is JSON, else text. */
+/** `--set field=value`: the value as JSON if it parses, otherwise as text. */
 function setField(text: string): [name: string, value: unknown] {
   const cut = text.indexOf('=');
-  if (cut < 1) throw new RunbookError('INVALID_INPUT', 'A --set has no field name.', { needed: '--set field=value' });
+  if (cut < 1) throw new RunbookError('INVALID_INPUT', '--set needs a field name.', { needed: '--set field=value' });
   const value = text.slice(cut + 1);
   try {
     return [text.slice(0, cut), JSON.parse(value) as unknown];
@@ -160,10 +158,10 @@ function setField(text: string): [name: string, value: unknown] {
 }
 
 /**
- * The run that holds the lock, where it is to become this failover. The person gives the order as a signal, because some
- * people are attested by the server's record of the sender.
+ * The run that holds the lock, if it should become this failover. The person sends the order as a signal, because some people
+ * are attested by the server's record of the sender.
  *
- * @returns undefined where nothing is to be taken over, or a document that was made before travels with the start
+ * @returns undefined if there is no run to take over, or the input already contains a signed order
  */
 async function runToTakeOver(
   { context }: CommandHost,
@@ -180,7 +178,7 @@ async function runToTakeOver(
     throw error;
   });
   if (holder?.status.name !== 'RUNNING') return undefined;
-  // What is none of ours answers no signal: the start names what holds the lock.
+  // A workflow that is not a runbook reads no signals: the start reports what holds the lock.
   const ours = RUNBOOK_NAMES.some((known) => known === holder.type);
   if (!ours || holder.taskQueue !== taskQueueSetting(context.env)) return undefined;
   return { workflowId, runId: holder.runId };
@@ -201,14 +199,14 @@ function startWorkflowId(runbook: RunbookName, input: CheckedInput): string {
 const BEGINS_WITHIN_MS = 3_000;
 
 /**
- * Waits until a worker has taken the input, which it does first.
+ * Waits until a worker has accepted the input, which it does first.
  *
- * @throws what the run ended with, where its input is refused; nothing is said of a start then
+ * @throws the failure of the run if its input is refused; the command then does not report a start
  */
 async function awaitBeginning({ client }: TemporalSession, run: ExactRun): Promise<boolean> {
   const until = Date.now() + BEGINS_WITHIN_MS;
   while (Date.now() < until) {
-    // It was started: what Temporal does not say now, or not to this client, is no failure of the start.
+    // The run was started. If Temporal does not answer now, or denies this client the query, the start did not fail.
     if (await queryStatus(client, run, until - Date.now()).catch(() => undefined)) return true;
     const described = await describe(client, run).catch((error: unknown) => {
       if (isRunbookError(error, 'TEMPORAL_UNAVAILABLE') || refusalIn(error)) return undefined;
@@ -236,9 +234,9 @@ async function startRun(
       workflowId,
       taskQueue: taskQueueSetting(context.env),
       args: [input.object],
-      // Shown before a worker has looked at the run.
+      // Shown until a worker has picked up the run.
       memo: { runbook, deployment: input.deployment },
-      // The lock: a second run of the same ID is refused, and a running one is never ended for it.
+      // The lock: a second run with the same ID is refused, and never ends the running one.
       workflowIdConflictPolicy,
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
       staticSummary: `${runbook} of ${escapeUntrusted(input.cluster ?? input.deployment)}`,
@@ -251,23 +249,23 @@ async function startRun(
     throw new RunbookError('LOCK_HELD', `${workflowId} is held by a run of ${holder.runbook}. Nothing was started.`, {
       observed: `run ${holder.runId}, ${holder.state} since ${holder.startedAt}${phase === undefined ? '' : `, phase ${phase}`}`,
       needed: 'no open run with this Workflow ID',
-      next: `Look at it with "${nextCommandOf.status(workflowId)}"; start again when it has ended.`,
+      next: `Check it with "${nextCommandOf.status(workflowId)}". Start again when it has ended.`,
     });
   }
 }
 
-/** `runbook readiness`: starts the check, waits for it, and prints its points; the exit code tells the verdict. */
+/** `runbook readiness`: starts the check, waits for it, and prints its points; the exit code reports the verdict. */
 function readinessCommand(host: CommandHost): Command {
   const command = newCommand('readiness', ['runbook readiness payments', 'runbook readiness payments --json'])
     .argument('<deployment>')
-    .option('--timeout <seconds>', 'give up waiting after so long; the check goes on', number, 120);
+    .option('--timeout <seconds>', 'stop waiting after this time; the check continues', number, 120);
   return withServerOptions(command).action(
     async (deployment: string, options: ServerOptions & { readonly timeout: number }) => {
       const { context, finish } = host;
       const input = await buildInput(context, 'readiness', { deployment });
       await withSession(context, options, async (session) => {
         const workflowId = lockWorkflowId('readiness', { deployment }) ?? '';
-        // The question is the same: a check that runs already answers it.
+        // A check that is already running answers the same question.
         await startRun(host, session, 'readiness', workflowId, input, 'USE_EXISTING');
         const waiting = { what: 'the check', run: { workflowId }, timeoutMs: options.timeout * 1_000 };
         const report = await waitForReport(host, session, waiting);

@@ -18,12 +18,12 @@ import {
   giveStatement,
   personOf,
   statementOf,
-  wanted,
+  givenOrAsked,
   withStatementOptions,
 } from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
 
-/** What a person says to a run: an approval, a decision, an order. */
+/** The commands that send a person's statement to a run: an approval, a decision, an order. */
 export function commands(host: CommandHost): Command[] {
   return [approveCommand(host), decideCommand(host), ...controlCommands(host)];
 }
@@ -36,18 +36,20 @@ interface ApproveOptions extends StatementOptions {
   readonly yes?: boolean;
 }
 
-/** `runbook approve`: shows the plan of a gate, asks, and sends the approval or the rejection. */
+/** `runbook approve`: shows the plan of a gate, asks for confirmation, and sends the approval or the rejection. */
 function approveCommand(host: CommandHost): Command {
   const command = newCommand('approve', [
     'runbook approve deployment:payments --gate plan --name ada',
     'runbook approve deployment:payments --gate go --name ada --key-file ~/ada.key',
     'runbook approve deployment:payments --gate plan --name ada --reject --comment "wrong window"',
   ])
-    .addOption(new Option('--gate <gate>', 'the gate that waits').choices(GATE_NAMES).makeOptionMandatory())
+    .addOption(
+      new Option('--gate <gate>', 'the gate that waits for approval').choices(GATE_NAMES).makeOptionMandatory(),
+    )
     .option(...NAME_OPTION)
     .option('--reject', 'reject instead of approving')
     .option('--comment <text>', 'shown in the report')
-    // One in 64 begins with a hyphen, and comes with a space before it.
+    // A digest that begins with a hyphen (one in 64) arrives with a leading space.
     .option('--plan-digest <digest>', 'approve only if this is the plan', (digest) => digest.trim())
     .option('-y, --yes', 'do not ask (for scripts); needs --plan-digest');
   return withStatementOptions(command).action(async (workflowId: string, options: ApproveOptions) => {
@@ -55,30 +57,30 @@ function approveCommand(host: CommandHost): Command {
     const { gate, comment, planDigest, yes } = options;
     const verdict = options.reject === true ? 'reject' : 'approve';
     if (yes === true && planDigest === undefined)
-      throw new RunbookError('INVALID_INPUT', '--yes needs the plan by name: --plan-digest is missing.', {
+      throw new RunbookError('INVALID_INPUT', '--yes needs a plan digest: --plan-digest is missing.', {
         needed: '--plan-digest with the digest of the plan that you read',
-        next: 'Nothing was sent. Without --yes the command shows the plan, with its digest in the first line, and asks.',
+        next: 'Nothing was sent. Run the command without --yes: it shows the plan, with its digest in the first line, and asks.',
       });
     await withSession(context, options, async (session) => {
       const { run, plan, status } = await planUnderApproval(session, workflowId);
       const name = await personOf(context, options.name);
       if (planDigest !== undefined && planDigest !== plan.digest)
-        throw new RunbookError('PRECONDITION_FAILED', 'The run has a different plan from the one that you name.', {
+        throw new RunbookError('PRECONDITION_FAILED', 'The run has a different plan from the one that you named.', {
           observed: plan.digest,
           needed: planDigest,
-          next: 'Nothing was sent. Read the current plan: without --plan-digest and --yes the command shows it, and asks.',
+          next: 'Nothing was sent. Read the current plan: run the command without --plan-digest and --yes.',
         });
       for (const line of [...approvalLines(plan, gate), ...unsignedLines(status.findings)]) context.err(line);
       if (!status.waiting.some((each) => each.for === 'approval' && each.gate === gate))
         context.err(
-          `KNOW THIS: the run does not ask for gate "${gate}" now. What you say counts from now on, and is looked at once it asks.`,
+          `KNOW THIS: the run does not ask for gate "${gate}" now. Your statement counts from now on, and is used as soon as the run asks.`,
         );
       if (yes !== true)
         await confirmed(context, `Type "${verdict}" to ${verdict} gate "${gate}"`, {
           word: verdict,
           refused: 'nothing was sent',
-          next: 'Give the same command again when you have decided.',
-          withoutTerminal: '`--yes --plan-digest DIGEST`, once you read the plan above and its digest',
+          next: 'Run the same command again when you have decided.',
+          withoutTerminal: '`--yes --plan-digest DIGEST`, after you read the plan above and its digest',
         });
       const members = { gate, planDigest: plan.digest, verdict, comment, name };
       await giveStatement(host, options, session, run, [SIGNALS.approve, 'approval'], members);
@@ -86,7 +88,7 @@ function approveCommand(host: CommandHost): Command {
   });
 }
 
-/** The plan of the newest run; its digest is checked. */
+/** The plan of the newest run, with its digest verified. */
 async function planUnderApproval(session: TemporalSession, workflowId: string) {
   const { runId, status } = await readAnsweredView(session, { workflowId });
   const { planText, planDigest } = status;
@@ -97,9 +99,9 @@ async function planUnderApproval(session: TemporalSession, workflowId: string) {
   if (createHash('sha256').update(planText).digest('base64url') !== planDigest)
     throw new RunbookError(
       'DOCUMENT_INVALID',
-      'The plan does not have the digest that the run names. Nothing was sent.',
+      'The plan does not match the digest that the run names. Nothing was sent.',
       {
-        next: 'Approve nothing of this run: tell the operators that its plan was changed on the way.',
+        next: 'Approve nothing for this run. Tell the operators that its plan was changed on the way to you.',
       },
     );
   return { run: { workflowId, runId }, plan: { text: planText, digest: planDigest }, status };
@@ -110,15 +112,15 @@ interface DecideOptions extends StatementOptions {
   readonly parking?: string;
 }
 
-/** `runbook decide`: says what happens with a parked step. */
+/** `runbook decide`: decides what happens with a parked step. */
 function decideCommand(host: CommandHost): Command {
   const command = newCommand('decide', [
-    'runbook decide payments --action retry   (the one step that is parked)',
+    'runbook decide payments --action retry   (if only one step is parked)',
     'runbook decide deployment:payments --parking 1 --action retry --reason "network is back" --name ada',
   ])
-    .option('--parking <number>', 'number of the parking, as status shows it')
+    .option('--parking <number>', 'number of the parking, as "runbook status" shows it')
     .addOption(new Option('--action <action>', 'what to do').choices(DECISION_ACTIONS).makeOptionMandatory())
-    .option('--reason <text>', 'why; shown in the report (default: you are asked)')
+    .option('--reason <text>', 'why; shown in the report (default: prompt)')
     .option(...NAME_OPTION);
   return withStatementOptions(command).action(async (workflowId: string, options: DecideOptions) => {
     await withSession(host.context, options, async (session) => {
@@ -126,7 +128,7 @@ function decideCommand(host: CommandHost): Command {
       const view = await readAnsweredView(session, { workflowId });
       const parked = openParking(view.status, options.parking);
       const name = await personOf(host.context, options.name);
-      const reason = await wanted(host.context, options.reason, '--reason', 'Why (everybody can read it)');
+      const reason = await givenOrAsked(host.context, options.reason, '--reason', 'Why (everybody can read it)');
       const members = { ...parked, action, reason, name };
       const run = { workflowId, runId: view.runId };
       await giveStatement(host, options, session, run, [SIGNALS.decide, 'decision'], members);
@@ -134,7 +136,7 @@ function decideCommand(host: CommandHost): Command {
   });
 }
 
-/** The parking that is meant, by its number or because it is the only one. */
+/** The selected parking: by its number, or because it is the only one. */
 function openParking({ waiting, workflowId }: RunStatus, parking: string | undefined) {
   const open = waiting.flatMap((each) => (each.for === 'decision' ? [each] : []));
   const [found, ...others] = open.filter(({ parkingNo }) => parking === undefined || parkingNo === Number(parking));
