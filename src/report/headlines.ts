@@ -19,7 +19,7 @@ export function timeText(iso: string): string {
   return iso.replace('T', ' ').replace('Z', '');
 }
 
-/** How long from one ISO time to another. */
+/** The duration between two ISO times, for people. */
 export function betweenText(from: string, to: string): string {
   return inWords(Date.parse(to) - Date.parse(from));
 }
@@ -29,7 +29,7 @@ export function titleOf({ runbook, deployment }: Report): string {
   return deployment === undefined ? runbook : `${runbook}: ${deployment}`;
 }
 
-/** What stands against it: the first failed check in full, or why a run that checked nothing was refused. */
+/** The verdict of a plan: the first failed precondition in full, or why a run that checked nothing was refused. */
 function planned({ preconditions, findings }: Report): string {
   const failed = preconditions.filter(({ verdict }) => verdict === 'fail');
   const [first] = failed;
@@ -41,10 +41,10 @@ function planned({ preconditions, findings }: Report): string {
   return `${counted(failed.length, 'precondition')} failed${others}: ${name}${where}: ${observed.replace(/\.$/, '')}`;
 }
 
-/** The runbooks that are about who is primary: a report says of them that there was no outage. */
+/** The runbooks that change the primary. Only their reports state that there was no outage. */
 const CHANGES_PRIMARY: ReadonlySet<string> = new Set(['drSwitchover', 'drFailover', 'performancePromotion']);
 
-/** The clusters of a change of the primary. */
+/** The old and the new primary. */
 function sidesOf({ plan, result = {} }: Report): { readonly from: string; readonly to: string } | undefined {
   const { runbook, operations = [] } = plan?.content ?? {};
   const demotion = runbook === 'drSwitchover' && operations.find(({ operation }) => operation === 'dr.primary.demote');
@@ -52,7 +52,7 @@ function sidesOf({ plan, result = {} }: Report): { readonly from: string; readon
   return typeof from === 'string' && typeof to === 'string' ? { from, to } : undefined;
 }
 
-/** A check that was made is no good news by itself. */
+/** The verdicts of a readiness check: its tone follows them, not the fact that the check completed. */
 function readinessHeadline({ runbook, result }: Report): Toned | undefined {
   const found = runbook === 'readiness' ? readinessResult.safeParse(result) : undefined;
   if (found?.success !== true) return undefined;
@@ -62,7 +62,7 @@ function readinessHeadline({ runbook, result }: Report): Toned | undefined {
   return toned(`${deployment}: ${verdictsInWords(found.data)}.`, verdicts.includes('not-ready') ? 'bad' : best);
 }
 
-/** The clusters that a run was about, as far as it came to know them. */
+/** The clusters that a run acted on, as far as it knows them. */
 function clustersInWords(report: Report): string {
   const sides = sidesOf(report);
   if (sides) return ` (${sides.from} to ${sides.to})`;
@@ -72,18 +72,18 @@ function clustersInWords(report: Report): string {
   return ` (${one}${secondary && typeof primary === 'string' ? ` of ${primary}` : ''})`;
 }
 
-/** Outcomes that need nothing but their words. */
+/** Outcomes whose headline is a fixed text. */
 const ENDED: Readonly<
-  Record<Exclude<Report['outcome'], 'completed' | 'planned' | 'refused' | 'rolled-back' | 'running'>, Said>
+  Record<Exclude<Report['outcome'], 'completed' | 'planned' | 'refused' | 'rolled-back' | 'running'>, EndText>
 > = {
   aborted: ['Aborted', 'was ended before it was complete', 'warning'],
-  'handed-over': ['Handed over', 'goes on as another run', 'neutral'],
+  'handed-over': ['Handed over', 'continues as another run', 'neutral'],
   failed: ['Failed', 'ended with an error', 'bad'],
   terminated: ['Terminated', 'was ended from outside and ran no clean-up', 'bad'],
   cancelled: ['Cancelled', 'was closed without its clean-up', 'bad'],
-  'timed-out': ['Timed out', 'was ended by a server-side time-out and ran no clean-up', 'bad'],
+  'timed-out': ['Timed out', 'was ended by a server-side timeout and ran no clean-up', 'bad'],
 };
-type Said = readonly [how: string, what: string, tone: Tone];
+type EndText = readonly [how: string, what: string, tone: Tone];
 
 function endedHeadline(report: Report): Toned {
   const of = report.deployment === undefined ? '' : ` of ${report.deployment}${clustersInWords(report)}`;
@@ -93,7 +93,7 @@ function endedHeadline(report: Report): Toned {
     case 'completed':
       return readinessHeadline(report) ?? toned(`Completed: ${what}.`, 'good');
     case 'planned':
-      return toned(`Planned only: ${what}. Nothing was touched, and ${planned(report)}.`, 'neutral');
+      return toned(`Planned only: ${what}. Nothing was changed, and ${planned(report)}.`, 'neutral');
     case 'refused':
       return toned(`Refused: ${what}. ${planned(report)}.${untouched}`, 'bad');
     case 'rolled-back': {
@@ -103,7 +103,7 @@ function endedHeadline(report: Report): Toned {
       const isBack = all.some(
         (each) => each.type === 'promoteSecondary' && each.outcome === 'done' && demoted.includes(each.cluster),
       );
-      const became = isBack ? 'was promoted back' : report.outage ? 'serves' : 'was not demoted, and serves on';
+      const became = isBack ? 'was promoted back' : report.outage ? 'serves' : 'was not demoted and still serves';
       return toned(`Rolled back: ${what}. ${old} ${became}; the switchover did not happen.`, 'warning');
     }
     case 'running': {
@@ -117,7 +117,7 @@ function endedHeadline(report: Report): Toned {
   }
 }
 
-/** The first line of every rendering: the outcome in one plain sentence. An outage without a proven end is never left out. */
+/** The first line of every rendering: the outcome in one plain sentence. It always mentions an outage without a proven end. */
 export function headlineOf(report: Report): Toned {
   const ended = endedHeadline(report);
   if (report.outage && report.outage.endedAt === undefined)
@@ -128,37 +128,37 @@ export function headlineOf(report: Report): Toned {
     : ended;
 }
 
-/** How long clients had no primary, what was lost with the proof, and how long no DR secondary streamed. */
+/** How long clients had no primary, what data was lost and the evidence, and how long no DR secondary streamed. */
 export function headlinesBelow(report: Report): readonly Toned[] {
   return [outageHeadline(report), heldHeadline(report), lossHeadline(report), protectionHeadline(report)].filter(
     (line) => line !== undefined,
   );
 }
 
-/** Service: calls and waiting for its state. Machine: Temporal and the workers. */
+/** "Service" is the time of its calls and of waiting for its state; "machine" is the time of Temporal and the workers. */
 function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   if (!outage) return CHANGES_PRIMARY.has(runbook) ? toned('No outage: this run demoted nothing.', 'good') : undefined;
   const { startedAt, startedBecause, endedAt, endedBy, serviceReadyAt, totalMs, atLeast } = outage;
   const { beforeRunMs = 0, serviceMs = 0, machineMs = 0, peopleMs = 0 } = outage;
   const before = beforeRunMs === 0 ? '' : `before this run began ${inWords(beforeRunMs)}, `;
   const split = `${before}service ${inWords(serviceMs)}, machine ${inWords(machineMs)}, people ${inWords(peopleMs)}`;
-  const why = startedBecause === undefined ? '' : ` Counted from there: ${startedBecause}.`;
+  const why = startedBecause === undefined ? '' : ` Start of the outage: ${startedBecause}.`;
   if (totalMs === undefined || endedAt === undefined)
     return toned(`Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.${why}`, 'bad');
-  const seen = serviceReadyAt === undefined ? 'took a write of the workers' : 'was seen to be ready';
+  const seen = serviceReadyAt === undefined ? 'accepted a write from the workers' : 'was observed to be ready';
   const by = endedBy === 'probe' ? 'by the first success through the clients’ address' : `when a primary ${seen}`;
   const times = `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended ${by}.`;
   const least = atLeast ? 'at least ' : '';
   return toned(`Outage of ${least}${inWords(totalMs)}: ${split}. ${times}${why}`, peopleMs > 0 ? 'warning' : 'neutral');
 }
 
-/** What clients felt is more than the outage: they were held before it began, and let through after it. */
+/** Clients experience more than the outage: they are paused before it begins, and released after it. */
 function heldHeadline({ clientsHeld }: Report): Toned | undefined {
   if (!clientsHeld) return undefined;
   const { from, totalMs } = clientsHeld;
   return totalMs === undefined
-    ? toned(`Clients held since ${timeText(from)} UTC: this run did not let them through again.`, 'bad')
-    : toned(`Clients held for ${inWords(totalMs)}, from the quiesce to their release.`, 'neutral');
+    ? toned(`Clients paused since ${timeText(from)} UTC: this run did not release them.`, 'bad')
+    : toned(`Clients paused for ${inWords(totalMs)}, from the quiesce to their release.`, 'neutral');
 }
 
 function lossHeadline({ runbook, loss, outage }: Report): Toned | undefined {
@@ -170,10 +170,10 @@ function lossHeadline({ runbook, loss, outage }: Report): Toned | undefined {
   if (loss.loss === 'none') return toned(`No data lost: ${why}`, 'good');
   if (loss.loss === 'unknown') return toned(`Data loss unknown: ${why}`, 'bad');
   if (loss.boundWalEntries === undefined) return toned(`Data loss bounded: ${why}`, 'warning');
-  const bound = `at most ${loss.boundWalEntries} WAL entries`;
+  const bound = `at most ${loss.boundWalEntries}`;
   return runbook === 'drFailover'
-    ? toned(`Data may be lost: ${bound} of what was sampled, and what was written after that. ${why}`, 'warning')
-    : toned(`Data loss ${bound}: ${why}`, 'warning');
+    ? toned(`Data may be lost: ${bound} of the sampled WAL entries, and all later writes. ${why}`, 'warning')
+    : toned(`Data loss ${bound} WAL entries: ${why}`, 'warning');
 }
 
 function protectionHeadline({ withoutDrProtection }: Report): Toned | undefined {

@@ -9,7 +9,7 @@ export interface Interval {
   readonly to: number;
 }
 
-/** A time that an activity measured on its host's clock, held within the run's times of that activity. */
+/** A time that an activity measured on its host's clock, clamped to the run's times of that activity. */
 function measuredAt(activity: ActivityRecord, member: string): number | undefined {
   const at = activity.result[member];
   if (typeof at !== 'number' || !Number.isFinite(at)) return undefined;
@@ -19,24 +19,24 @@ function measuredAt(activity: ActivityRecord, member: string): number | undefine
 /** Whether an activity leaves clients without a primary. */
 const demotes = ({ type, input }: ActivityRecord) => type === 'demotePrimary' && input['former'] !== true;
 
-/** When the primary was demoted, or may have been; `undefined` where this run demoted nothing. */
+/** When the primary was demoted, or may have been; undefined if this run demoted nothing. */
 export function demotedAt(run: RunRecord): number | undefined {
   const tries = run.activities.filter(demotes);
   const done = tries.filter(({ state }) => state === 'completed');
   const calledAt = done.map((activity) => measuredAt(activity, 'calledAt')).find((at) => at !== undefined);
   const [possible, found] = [tries.find(mayHaveDemoted), done[0]];
-  // Without a call of its own a try found that an earlier one, whose answer was lost, had taken effect.
+  // An attempt without its own call found that an earlier one, whose answer was lost, had taken effect.
   return calledAt ?? (possible && beganAt(possible)) ?? (found && (run.outageSince ?? beganAt(found)));
 }
 
-/** The call was under way, or its answer was lost. */
+/** Whether the call may have taken effect: it was running, or its answer was lost. */
 function mayHaveDemoted({ state, failure, startedAt, closedAt }: ActivityRecord): boolean {
   if (state === 'running') return true;
   if (state === 'cancelled') return startedAt !== undefined || closedAt === undefined;
   return state === 'failed' && failure?.outcomeKnown !== true;
 }
 
-/** A probe that still runs keeps the outage open: clients are not known to be served. */
+/** What proves the end of the outage. While a probe still runs there is none: clients are not known to be served. */
 function evidenceOfEnd(run: RunRecord, since: number) {
   const later = run.activities.filter(({ scheduledAt }) => scheduledAt >= since);
   const first = (wanted: string, member: string): number | undefined =>
@@ -53,8 +53,8 @@ function evidenceOfEnd(run: RunRecord, since: number) {
 }
 
 /**
- * When an activity served the run. Of one that Temporal tried again only the last try's start is known: the time before
- * it counts as the service's, except where a lost worker was the reason.
+ * The time of an activity. After retries only the start of the last attempt is known: the time before it counts as the
+ * service's, unless the reason was a lost worker.
  */
 function activityInterval(activity: ActivityRecord, until: number): Interval | undefined {
   if (activity.state !== 'running' && activity.startedAt === undefined) return undefined;
@@ -62,13 +62,13 @@ function activityInterval(activity: ActivityRecord, until: number): Interval | u
   return { from, to: activity.closedAt ?? until };
 }
 
-/** When people were waited for: at gates, for decisions and for key shares; and in pauses. */
+/** When the run waited for people: at gates, for decisions, for key shares, and in pauses. */
 function waits(run: RunRecord, until: number) {
   const span = ({ at }: { readonly at: number }, end: { readonly at: number } | undefined): Interval => ({
     from: at,
     to: end?.at ?? until,
   });
-  // A gate that a take-over ended was closed by nobody.
+  // Nobody closes a gate that a take-over ends.
   const takenOverAfter = (since: number) => factsOf(run, 'became-failover').find(({ at }) => at >= since);
   const atGates = gatesIn(run).map(({ opened, closed }) => span(opened, closed ?? takenOverAfter(opened.at)));
   const parked = parkingsIn(run).map((each) => span(each.parked, each.decided ?? each.ended));
@@ -85,16 +85,16 @@ const during = (spans: readonly Interval[], from: number, to: number) =>
   spans.some((span) => span.from <= from && to <= span.to);
 
 /**
- * Splits the outage. A time in which people are waited for counts as theirs even where a parallel branch works, so that
- * the figure never flatters; a pause counts only where nothing runs. What passed before this run began is told apart. The
- * parts add up to the whole.
+ * Splits the outage. Time spent waiting for people counts as theirs even if a parallel branch works, so that the figure is
+ * never too favorable; a pause counts only while nothing runs. The time before this run began is a separate part. The parts
+ * add up to the total.
  */
 function split(run: RunRecord, outage: Interval) {
   const within = (spans: readonly Interval[]) => spans.filter(({ from, to }) => from < outage.to && to > outage.from);
   const activities = within(run.activities.flatMap((activity) => activityInterval(activity, outage.to) ?? []));
   const { asked, pauses } = waits(run, outage.to);
   const [waited, paused] = [within(asked), within(pauses)];
-  // Between two neighbouring edges nothing begins or ends.
+  // Nothing begins or ends between two adjacent edges.
   const edges = [outage, { from: outage.from, to: run.startedAt }, ...activities, ...waited, ...paused]
     .flatMap(({ from, to }) => [from, to])
     .map((at) => Math.min(Math.max(at, outage.from), outage.to))
@@ -112,16 +112,16 @@ function split(run: RunRecord, outage: Interval) {
   return { ...(beforeRunMs > 0 && { beforeRunMs }), ...rest };
 }
 
-/** When clients lost their primary: this run found it gone, the last time counts, or demoted it. */
+/** When clients lost their primary: this run found it gone (the last time counts), or demoted it. */
 function beganOutage(run: RunRecord) {
   const began = factsOf(run, 'outage-began').at(-1);
   const at = began?.since ?? demotedAt(run);
   if (at === undefined) return undefined;
-  // What was seen before the run knew of an outage that it did not cause says nothing of its end.
+  // Evidence from before the run knew of an outage that it did not cause does not prove the end of that outage.
   return { at, began, knownAt: Math.max(at, began?.at ?? run.startedAt) };
 }
 
-/** The outage with its split; without end and total where it is not proven that service came back. */
+/** The outage with its split; without end and total if it is not proven that service came back. */
 export function outageOf(run: RunRecord): OutageSplit | undefined {
   const outage = beganOutage(run);
   if (!outage) return undefined;
@@ -137,7 +137,7 @@ export function outageOf(run: RunRecord): OutageSplit | undefined {
   };
 }
 
-/** When clients were held, each time: from the order to hold off until they were let through. */
+/** When clients were paused: each time from the order to quiesce until their release. */
 export function clientsHeldOf(run: RunRecord): Report['clientsHeld'] {
   const orders = factsOf(run, 'clients');
   const from = orders.find(({ held }) => held)?.at;
@@ -168,20 +168,20 @@ export function withoutDrProtectionOf(run: RunRecord): Report['withoutDrProtecti
 }
 
 /*
- * What the inventory wants of a change of the primary, beside what was measured. Nothing counts as met that was not
- * measured: what still lasts is missed once it lasts too long, and not measured before.
+ * The inventory's objectives for a change of the primary, compared with what was measured. Only a measured objective counts
+ * as met: a condition that still lasts is "missed" once it lasts too long, and "not measured" before that.
  */
 
 type Measured = Pick<Report, 'runbook' | 'outage' | 'clientsHeld' | 'loss' | 'withoutDrProtection'>;
 
-/** @param asOf - until when what has no end was seen to last, epoch ms */
+/** @param asOf - the time until which conditions without an end are known to last, epoch ms */
 export function objectivesOf(wanted: RunObjectives, report: Measured, asOf: number): Report['objectives'] {
   const { outage, clientsHeld: held, withoutDrProtection: unprotected } = report;
   if (!outage) return undefined;
   const lasted = (from: string, ms: number | undefined) => ms ?? Math.max(0, asOf - Date.parse(from));
   const known = outage.atLeast !== true;
   const over = outage.totalMs !== undefined && (!held || held.to !== undefined);
-  // Clients that are held have no service either: from the first of both until the last is over.
+  // Paused clients have no service either: count from the first of both until the last has ended.
   const from = held ? Math.min(Date.parse(held.from), Date.parse(outage.startedAt)) : Date.parse(outage.startedAt);
   const outageEnd = Date.parse(outage.startedAt) + lasted(outage.startedAt, outage.totalMs);
   const heldEnd = held?.to === undefined ? (held ? asOf : 0) : Date.parse(held.to);
@@ -195,7 +195,7 @@ export function objectivesOf(wanted: RunObjectives, report: Measured, asOf: numb
   return judged.length === 0 ? undefined : judged;
 }
 
-/** The bound of a failover is that of a sample: what was written after it is not known. */
+/** The bound of a failover comes from a sample: later writes are unknown. */
 function lost({ loss, runbook }: Measured): [entries: number | undefined, isAll: boolean] {
   if (loss?.loss === 'none') return [0, true];
   const bound = loss?.boundWalEntries;
@@ -203,7 +203,7 @@ function lost({ loss, runbook }: Measured): [entries: number | undefined, isAll:
   return [Number(bound), runbook !== 'drFailover' && bound !== '0'];
 }
 
-/** @param isAll - whether the figure can grow no more */
+/** @param isAll - whether the figure can no longer grow */
 function judge(
   objective: ReportedObjective['objective'],
   atMost: number | undefined,

@@ -9,7 +9,7 @@ import { markOf } from './run-history';
 import { sectionsOf } from './sections';
 import type { Block, Cell, Row } from './sections';
 
-/* How a report looks: as Markdown, as a page, and as files. What it says is the same in each (`sections.ts`). */
+/* Renders a report as Markdown, as a page, and as files. All have the same content (`sections.ts`). */
 
 const MARKS = { good: '', warning: '⚠ ', bad: '✗ ', neutral: '' } as const;
 
@@ -47,10 +47,10 @@ function markdownBlock(content: Block): string {
 }
 
 /**
- * The report as Markdown: the outcome, outage and loss first, then what to do, then the evidence. What people wrote is
- * escaped, so that it can neither change the layout nor become HTML. Addresses stay as they are: a terminal shows this as
- * it is, and people copy them.
- * @param report as `reportOf` makes it
+ * The report as Markdown: first outcome, outage and loss, then what to do, then the evidence. Text that people wrote is
+ * escaped, so that it can neither change the layout nor become HTML. Addresses stay unescaped: a terminal shows this text
+ * unrendered, and people copy them.
+ * @param report - the result of `reportOf`
  */
 export function renderMarkdown(report: Report): string {
   const mark = markOf(report);
@@ -75,18 +75,18 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Any text as HTML that shows it and nothing else, also inside a quoted attribute. Control characters are dropped. */
+/** Any text as HTML that shows only that text, also inside a quoted attribute. Control characters are dropped. */
 function escapedHtml(text: string): string {
   return oneLine(text).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }
 
-/** An element with escaped text. `className` is ours, never from a report. */
+/** An element with escaped text. `className` is a constant, never text from a report. */
 function element(name: string, text: string, className?: string): string {
   const attribute = className === undefined || className === '' ? '' : ` class="${className}"`;
   return `<${name}${attribute}>${escapedHtml(text)}</${name}>`;
 }
 
-/** A text of ours with its commands as code, which one click marks whole. */
+/** One of our own texts, with its commands as code that one click selects completely. */
 function textHtml(text: string): string {
   return pieces(text)
     .map((piece) => (piece.code ? element('code', piece.text) : escapedHtml(piece.text)))
@@ -109,10 +109,10 @@ function htmlList({ items }: Extract<Block, { kind: 'list' }>): string {
 
 /** A table with more columns does not fit on paper: its rows are printed as paragraphs. */
 const COLUMNS_ON_PAPER = 6;
-/** Longer texts get a width at which they can be read; shorter ones, such as times, stay in one line. */
+/** Longer texts get a readable width; shorter ones, such as times, stay on one line. */
 const LONG_TEXT = 24;
 
-/** On a narrow screen each row becomes a card, and the cells say which column they belong to. */
+/** On a narrow screen each row becomes a card, and each cell shows the name of its column. */
 function htmlTable({ caption, rows, folded }: Extract<Block, { kind: 'table' }>): string {
   const columns = Object.keys(rows[0] ?? {});
   const head = columns.map((column) => `<th scope="col">${escapedHtml(column)}</th>`).join('');
@@ -142,9 +142,9 @@ function htmlBlock(content: Block): string {
 }
 
 /**
- * The report as one page that needs nothing else: no script, no outside resource, light and dark, and fit to print.
- * Every text is escaped, and the page forbids itself to load or run anything.
- * @param report as `reportOf` makes it
+ * The report as one self-contained page: no script, no external resource, light and dark, and printable. Every text is
+ * escaped, and the page's policy forbids it to load or run anything.
+ * @param report - the result of `reportOf`
  */
 export function renderHtml(report: Report): string {
   const title = titleOf(report);
@@ -184,7 +184,7 @@ export function renderHtml(report: Report): string {
   ].join('\n');
 }
 
-/** The style of the page: readable at night and on paper, no outside resource. */
+/** The style of the page: readable at night and on paper, no external resource. */
 const STYLE = `
 :root { color-scheme: light dark;
   --page: #f6f7f9; --card: #ffffff; --text: #1b2430; --soft: #55606e; --line: #d8dde4;
@@ -229,7 +229,7 @@ th { font-weight: 600; border-top: 0; } td, th { white-space: nowrap; } td.long 
 
 const LONGEST_NAME = 150;
 
-/** A name that different ids do not share and no file system reads as something else; `deployment:payments` stays readable. */
+/** A file name that is unique for each ID and safe on every file system; `deployment:payments` stays readable. */
 function fileName(id: string): string {
   const name = id.replace(/^\.|[^A-Za-z0-9.-]/gu, (found) =>
     found === ':' ? '_' : `%${Buffer.from(found).toString('hex')}`,
@@ -240,11 +240,11 @@ function fileName(id: string): string {
 
 /**
  * Writes a report as JSON, Markdown and HTML, so that it outlives the namespace's retention: to
- * `<directory>/<namespace>/<Workflow ID>/<Run ID>.{json,md,html}`, each readable by its owner only, each replaced as a whole.
- * @param report as `reportOf` makes it
- * @param directory created where it does not exist
+ * `<directory>/<namespace>/<Workflow ID>/<Run ID>.{json,md,html}`, each readable only by its owner, each replaced atomically.
+ * @param report - the result of `reportOf`
+ * @param directory - created if it does not exist
  * @returns the absolute paths: JSON, Markdown, HTML
- * @throws the error of the file system, where a file cannot be written
+ * @throws the file system's error if a file cannot be written
  */
 export async function writeReportFiles(report: Report, directory: string): Promise<string[]> {
   const folder = join(resolve(directory), fileName(report.namespace), fileName(report.workflowId));

@@ -22,7 +22,7 @@ import { objectivesOf, clientsHeldOf, demotedAt, outageOf, withoutDrProtectionOf
 
 type Timed<T> = T & { readonly at: number };
 
-/** What runbooks read and judged before they acted: the activities whose names begin with `assess`. */
+/** The results of the checks that runbooks make before they act: activities whose names begin with `assess`. */
 function assessments(run: RunRecord): readonly Fields[] {
   return run.activities
     .filter(({ type, state }) => type.startsWith('assess') && state === 'completed')
@@ -38,7 +38,7 @@ function planOf(run: RunRecord): Report['plan'] {
   return undefined;
 }
 
-/** The cluster that was demoted was promoted again, and no other one before. */
+/** Whether the demoted cluster was promoted again, and no other cluster was promoted. */
 function isOldPrimaryBack(run: RunRecord): boolean {
   if (run.ending?.outcome === 'rolled-back') return true;
   const demotion = completed(run, 'demotePrimary').at(-1);
@@ -46,7 +46,7 @@ function isOldPrimaryBack(run: RunRecord): boolean {
   return promotions.length > 0 && promotions.every((each) => demotion && clusterOf(each) === clusterOf(demotion));
 }
 
-/** One that was refused for certain changed nothing. */
+/** A promotion that certainly had no effect promoted nothing. */
 function mayHavePromoted({ type, failure }: ActivityRecord): boolean {
   return type === 'promoteSecondary' && failure?.outcomeKnown !== true;
 }
@@ -56,10 +56,10 @@ function lossOf(run: RunRecord): Report['loss'] {
     const promotedAt = completed(run, 'promoteSecondary').at(-1)?.closedAt;
     const failover = factsOf(run, 'became-failover').findLast(({ at }) => promotedAt !== undefined && at >= promotedAt);
     if (!failover) return { loss: 'none', why: 'the old primary, which holds every write, is the primary.' };
-    // That primary is gone since: what it took after it was promoted back was compared with nothing.
+    // That primary was lost later: the writes that it accepted after it was promoted back were never compared.
     if (!run.activities.some((each) => mayHavePromoted(each) && each.scheduledAt >= failover.at)) return undefined;
   }
-  // A failover says beforehand what it may lose; one that promoted nothing has lost nothing.
+  // A failover reports its possible loss in advance; a failover that promoted nothing lost nothing.
   const inVain =
     run.activities.some(({ type }) => type === 'assessDrFailover') && !run.activities.some(mayHavePromoted);
   const known = inVain ? undefined : factsOf(run, 'loss').at(-1);
@@ -100,7 +100,7 @@ function parkingsOf(run: RunRecord): Report['parkings'] {
 
 type ReportHolder = NonNullable<Report['holders']>[number];
 
-/** Who was asked for a key share and when, who gave: one line for each holder and epoch. */
+/** Who was asked for a key share and when, and who gave one: one line for each holder and epoch. */
 function holdersOf(run: RunRecord): readonly ReportHolder[] | undefined {
   const [holdersAsked, receipts] = [factsOf(run, 'holders-asked'), factsOf(run, 'receipt')];
   const epochs = [...new Set(holdersAsked.map(({ epoch }) => epoch))];
@@ -118,7 +118,7 @@ function holdersOf(run: RunRecord): readonly ReportHolder[] | undefined {
       const gave = answers.findLast(({ from }) => from?.name === name);
       return {
         ...{ name, epoch },
-        // Who answered without being asked was invited, and stood by.
+        // A holder who answered without being asked was invited as a stand-by.
         as: fact?.as ?? 'stand-by',
         askedAt: fact && isoTime(fact.at),
         why: fact?.why,
@@ -147,7 +147,7 @@ function askedOf(run: RunRecord): Pick<Report, 'asked' | 'reason' | 'takenOver'>
 
 const SEVERITIES = ['critical', 'warning', 'info'] as const;
 
-/** Tokens that nobody holds, then what else is critical, and within one severity in order of time. */
+/** Alarms first, then by severity, and in order of time within one severity. */
 function findingsOf(run: RunRecord): Report['findings'] {
   const findings = [...factsOf(run, 'finding'), ...findingOfClose(run)].toSorted(
     (one, other) => SEVERITIES.indexOf(one.severity) - SEVERITIES.indexOf(other.severity) || one.at - other.at,
@@ -161,7 +161,7 @@ function findingsOf(run: RunRecord): Report['findings'] {
   }));
 }
 
-/** What the way in which the run was closed says, beside the findings of the run itself. */
+/** The finding that follows from how the run was closed, in addition to the findings of the run itself. */
 function findingOfClose(run: RunRecord): readonly Timed<Finding>[] {
   const { close } = run;
   if (!close) return [];
@@ -175,7 +175,7 @@ function findingOfClose(run: RunRecord): readonly Timed<Finding>[] {
   const by = close.by ? ` by ${escapeUntrusted(close.by.name)}` : '';
   const reason = close.reason === undefined ? '' : `, reason given: ${escapeUntrusted(close.reason)}`;
   const waited = run.waitingFor === undefined ? '' : ` It waited for: ${run.waitingFor}.`;
-  const ended = how === 'timed-out' ? 'ended by a time-out' : how;
+  const ended = how === 'timed-out' ? 'ended by a timeout' : how;
   const text = `The run was ${ended} during phase ${run.phase}${by}${reason}. No clean-up ran.${waited}`;
   return [{ at, severity, code: `run-${how}`, text }];
 }
@@ -187,11 +187,11 @@ function outcomeOf({ ending, close }: RunRecord): Report['outcome'] {
 }
 
 /**
- * Says what a run did, from what it knows of itself: no clock, no I/O, so that a live run, a finished one and one that
- * was terminated are told by the same function.
+ * The report of what a run did, from what the run knows: no clock and no I/O, so that one function reports a live run, a
+ * finished run and a terminated run.
  *
- * @param given - of a run that was closed from outside, with its tail
- * @returns the report; members of which the run knows nothing are absent. Times are ISO text, durations milliseconds.
+ * @param given - includes the tail if the run was closed from outside
+ * @returns the report; members that the run knows nothing about are absent. Times are ISO text, durations milliseconds.
  */
 export function reportOf(given: RunRecord): Report {
   const run = { ...given, activities: given.activities.filter(({ state }) => state !== 'not-ordered') };
@@ -254,9 +254,9 @@ const clustersIn = (list: unknown, inWords: (item: Fields) => string) =>
     .join('; ');
 const modeOf = (replication: unknown) => textOf(fieldsOf(replication)['mode']) ?? 'not read';
 const generationEnded = ({ next }: Fields) =>
-  next === 'token' ? 'token generated' : next === 'next-set' ? 'these key shares make no token' : 'no token in hand';
+  next === 'token' ? 'token generated' : next === 'next-set' ? 'these key shares yield no token' : 'no token available';
 
-/** What the result of an activity says, in a few words, for the activities whose result has neither `observed` nor `text`. */
+/** A short text of an activity's result, for the activities whose result has neither `observed` nor `text`. */
 const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>> = {
   assessReadiness: ({ readiness }) => {
     const { switchover, failover, points } = fieldsOf(readiness);
@@ -283,10 +283,10 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
     `marker written, WAL ${of(wal)}${reached === undefined ? '' : `, ${of(reached)} reached`}`,
   compareAfterDemotion: ({ loss, why }) => `loss ${of(loss)}: ${textOf(why) ?? ''}`,
   awaitPerformanceSecondaries: ({ following }) =>
-    clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' was not seen to follow')),
+    clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' was not seen following')),
 };
 
-/** What an activity observed, or how it failed, in a few words: for the timeline while the run goes on, and for its report. */
+/** A short text of what an activity observed, or how it failed: for the timeline of a live run, and for its report. */
 export function observedOf({ type, state, result, failure }: ActivityRecord): string | undefined {
   if (failure) return `${failure.code}: ${failure.message}`;
   if (state !== 'completed') return undefined;
@@ -336,7 +336,7 @@ function stepOf(activities: readonly ActivityRecord[]): ReportStep {
 
 /**
  * The steps of a run in the order in which they began, one entry for each attempt that an operator decided on. Number 0
- * is what went on beside the steps, such as the check of what people sent.
+ * stands for work beside the steps, such as checking what people sent.
  */
 function reportedSteps(run: RunRecord): readonly ReportStep[] {
   const keyOf = ({ name, number, attempt }: Pick<ReportStep, 'name' | 'number' | 'attempt'>) =>
@@ -351,7 +351,7 @@ function reportedSteps(run: RunRecord): readonly ReportStep[] {
   for (const { step: name, number, attempt, outcome, startedAt, at } of factsOf(run, 'step-ended')) {
     const key = keyOf({ name, number, attempt });
     const known = steps.get(key);
-    // It ended in the run's memory alone: what it would have ordered was never taken.
+    // The step ended only in the run's memory: Temporal never accepted its commands.
     if (known?.outcome === 'not-ordered') continue;
     const step = known ?? { number, name, attempt, activities: [], startedAt: isoTime(startedAt) };
     steps.set(key, { ...step, endedAt: isoTime(Math.max(at, Date.parse(known?.endedAt ?? '') || at)), outcome });

@@ -8,21 +8,21 @@ import type { ActivityRecord, RunClose, RunTail, ShownFailure } from './run-reco
 import { fieldsOf, shownError, textOf } from './run-record';
 
 /*
- * What Temporal's history proves of a run: what activities were ordered and what came of them, for the activities that
- * act on such proof, and how a run was closed, for its report. Whoever may write to the namespace may have written it,
- * and releases differ, so nothing is assumed of its shape and nothing here throws.
+ * What Temporal's history proves about a run: its activities and their outcomes, for activities that act on such proof, and
+ * how the run was closed, for its report. Anybody who can write to the namespace may have written the history, and releases
+ * differ, so this code assumes nothing about its shape and never throws.
  */
 
 type Failure = temporal.api.failure.v1.IFailure;
 type Event = temporal.api.history.v1.IHistoryEvent;
 type History = temporal.api.history.v1.IHistory;
 
-/** An activity from its events. */
+/** An activity, read from its events. */
 export interface RecordedActivity extends ActivityRecord {
   readonly scheduledEventId: number;
 }
 
-/** What a history says, decoded once and in the order of its events. Times are epoch milliseconds. */
+/** A history, decoded once and in the order of its events. Times are epoch milliseconds. */
 export interface RunHistory {
   readonly activities: readonly RecordedActivity[];
   readonly close?: RunClose;
@@ -36,13 +36,13 @@ export function timestampMs(timestamp: Event['eventTime']): number | undefined {
   return Number(timestamp.seconds ?? 0) * 1000 + Math.floor((timestamp.nanos ?? 0) / 1e6);
 }
 
-/** The first of several payloads: every activity and run takes one value and gives one. A marker where it cannot be read. */
+/** The first of several payloads: every activity and run takes and returns one value. A marker if it cannot be decoded. */
 export function firstValue(payloads: temporal.api.common.v1.IPayloads | null | undefined): unknown {
   const first = payloads?.payloads?.[0];
   return first ? payloadConverter.fromPayload<unknown>(first) : undefined;
 }
 
-/** By the number of the type. */
+/** Indexed by the number of the timeout type. */
 const TIMEOUT_NAMES = ['', 'START_TO_CLOSE', 'SCHEDULE_TO_START', 'SCHEDULE_TO_CLOSE', 'HEARTBEAT'];
 
 function timeoutName({ timeoutFailureInfo: info }: Failure): string | undefined {
@@ -68,12 +68,12 @@ function shownFailure(failure: Failure | null | undefined): ShownFailure | undef
   const timeout = timeoutName(failure);
   if (timeout !== undefined) {
     const outcomeKnown = timeout === 'SCHEDULE_TO_START_TIMEOUT' && !failure.cause;
-    return { code: timeout, message: 'the time allowed is over', outcomeKnown };
+    return { code: timeout, message: 'the time limit was exceeded', outcomeKnown };
   }
   return shownFailure(failure.cause) ?? { code: 'Error', message: 'a failure without a type', outcomeKnown: false };
 }
 
-/** What one event changes in the record of an activity. */
+/** The change that one event makes to the record of an activity. */
 function changeOf(
   event: Event,
 ): { readonly scheduledEventId: unknown; readonly change: Partial<ActivityRecord> } | undefined {
@@ -152,7 +152,7 @@ function principalOf(event: Event): Attested | undefined {
   return name === undefined ? undefined : { name, how: 'principal' };
 }
 
-/** Decodes a history. Never throws on what events hold. */
+/** Decodes a history. Never throws, whatever its events contain. */
 export function readHistory(history: History): RunHistory {
   const events = history.events ?? [];
   const last = events.at(-1);
@@ -165,7 +165,7 @@ export function readHistory(history: History): RunHistory {
   };
 }
 
-/** What the report of a closed run needs of its history; undefined of an open one. */
+/** What the report of a closed run needs from its history; undefined for an open run. */
 export function tailOf(history: History): RunTail | undefined {
   const { close, activities, eventCount } = readHistory(history);
   if (!close) return undefined;
@@ -174,7 +174,7 @@ export function tailOf(history: History): RunTail | undefined {
   return { close, ordered, events: eventCount };
 }
 
-/** The members of principal and attributes that count, wherever they stand: a new one of a later server changes no digest. */
+/** The members of principal and attributes that count, at any depth: a new member of a later server does not change the digest. */
 const MEMBERS: ReadonlySet<string> = new Set(
   `acceptedRequest activityId activityType applicationFailureInfo attempt cause data details failure identity input
   lastFailure message meta name originalExecutionRunId outcome parentWorkflowExecution payloads reason result runId
@@ -202,10 +202,10 @@ function lineOf({ eventId, eventType, eventTime, principal, ...event }: Event): 
 }
 
 /**
- * SHA-256 over the events of a run, in a form that any later look at the same history gives again: for each event
- * one line of JSON and a line feed, `[ID, type, time, principal, attributes]`. ID and type are decimal strings, time is
- * `seconds.nanoseconds` with nine digits; of principal and attributes the members of `MEMBERS`, each object as a list of
- * `[name, value]` in the order of the names, numbers as decimal strings, bytes as base64.
+ * SHA-256 over the events of a run, in a form that every later read of the same history reproduces: for each event one line
+ * of JSON and a line feed, `[ID, type, time, principal, attributes]`. ID and type are decimal strings, and time is
+ * `seconds.nanoseconds` with nine digits. Principal and attributes contain the members of `MEMBERS`: each object as a list
+ * of `[name, value]` in the order of the names, numbers as decimal strings, bytes as base64.
  */
 export function digestOf({ events }: History): NonNullable<Report['history']> {
   const hash = createHash('sha256');
@@ -213,17 +213,17 @@ export function digestOf({ events }: History): NonNullable<Report['history']> {
   return { events: events?.length ?? 0, sha256: hash.digest('hex') };
 }
 
-/** Where each rendering puts what it says of itself for a later proof: nothing that people wrote stands there. */
+/** Where each rendering puts its mark for a later verification. Text that people wrote never appears there. */
 const MARK_IN_HTML = /<meta name="report" content="replication-runbooks-report:([\w-]+)">/;
 const MARK_IN_MARKDOWN = /<!-- replication-runbooks-report:([\w-]+) -->\s*$/;
 
-/** In letters that no rendering changes; undefined where the report carries no digest. */
+/** The mark of a report, in characters that no rendering changes; undefined if the report contains no digest. */
 export function markOf({ namespace, workflowId, runId, history }: Report): string | undefined {
   const mark = history && JSON.stringify({ namespace, workflowId, runId, history });
   return mark && `replication-runbooks-report:${Buffer.from(mark).toString('base64url')}`;
 }
 
-/** The mark in a rendered report, as it claims to be; the caller checks it. */
+/** The mark in a rendered report, unverified; the caller checks it. */
 export function markIn(text: string): unknown {
   const [, mark] = (text.trimStart().startsWith('<') ? MARK_IN_HTML : MARK_IN_MARKDOWN).exec(text) ?? [];
   return mark === undefined ? undefined : JSON.parse(Buffer.from(mark, 'base64url').toString('utf8'));

@@ -2,11 +2,11 @@ import type { Attested, RunFact, RunObjectives, RunOutcome } from '../contracts/
 import type { RunbookFindings } from '../contracts/report';
 
 /*
- * What a run knows of itself, kept by its workflow: the one source of the report. Nothing here needs more than the
- * language, because workflows read it. Times are epoch milliseconds.
+ * What a run knows about itself, kept by its workflow: the only source of the report. This file needs only the language
+ * itself, because workflows import it. Times are epoch milliseconds.
  */
 
-/** The members of an object; none where the value is no object. */
+/** The members of an object; none if the value is not an object. */
 export type Fields = Readonly<Record<string, unknown>>;
 
 /** Why an activity or a run failed, as far as it may be shown. */
@@ -14,7 +14,7 @@ export interface ShownFailure {
   /** A code of the error family, or the name of what happened. */
   readonly code: string;
   readonly message: string;
-  /** Whether it is certain that the call had no effect, or that its effect is known. */
+  /** Whether it is certain that the call had no effect, or its effect is known. */
   readonly outcomeKnown: boolean;
 }
 
@@ -31,10 +31,10 @@ export interface ActivityRecord {
   readonly input: Fields;
   readonly step?: StepPosition;
   readonly scheduledAt: number;
-  /** When the last attempt began; absent as long as that is not known. */
+  /** When the last attempt began; absent while that is unknown. */
   readonly startedAt?: number;
   readonly closedAt?: number;
-  /** `not-ordered`: the run ended before Temporal took the order, so nothing of it was done. */
+  /** `not-ordered`: the run ended before Temporal accepted the command, so the activity never ran. */
   readonly state: 'running' | 'completed' | 'failed' | 'cancelled' | 'not-ordered';
   /** Attempts that Temporal made. */
   readonly tries: number;
@@ -44,7 +44,7 @@ export interface ActivityRecord {
   readonly failure?: ShownFailure;
 }
 
-/** What a worker measured of the attempt that ended an activity; it travels beside the result. */
+/** What a worker measured about the attempt that ended an activity; sent along with the result. */
 export interface Served {
   readonly from: number;
   readonly to: number;
@@ -62,15 +62,15 @@ export interface RunClose {
   readonly by?: Attested;
 }
 
-/** The end of a closed run as its history has it. */
+/** The end of a closed run, from its history. */
 export interface RunTail {
   readonly close: RunClose;
-  /** How many activities of each type Temporal was ordered to run. What the run ordered beyond was never taken. */
+  /** How many activities of each type are in the history. Temporal never accepted any further ones of the run. */
   readonly ordered: Readonly<Record<string, number>>;
   readonly events: number;
 }
 
-/** How the run itself says that it ended. */
+/** The end of the run, as the run itself reports it. */
 export interface RunEnding {
   readonly outcome: RunOutcome;
   readonly leftToDo: readonly string[];
@@ -78,7 +78,7 @@ export interface RunEnding {
   readonly at: number;
 }
 
-/** All that a run knows of itself. */
+/** Everything that a run knows about itself. */
 export interface RunRecord {
   readonly namespace: string;
   readonly workflowId: string;
@@ -90,13 +90,13 @@ export interface RunRecord {
   readonly requestedBy?: Attested;
   readonly objectives?: RunObjectives;
   readonly startedAt: number;
-  /** The last time that the run knows. */
+  /** The latest time that the run knows. */
   readonly asOf: number;
   /** Events of its history so far. */
   readonly events: number;
   readonly activities: readonly ActivityRecord[];
   readonly facts: readonly RunFact[];
-  /** What people have to do where the run ends now, beside what follows from the rest. */
+  /** What people have to do if the run ends now, in addition to what follows from the rest of the record. */
   readonly left: readonly string[];
   readonly phase: string;
   readonly waitingFor?: string;
@@ -106,7 +106,7 @@ export interface RunRecord {
   readonly close?: RunClose;
 }
 
-/** A record with how the run was closed, and what of its last orders Temporal never took. */
+/** Adds to a record how the run was closed, and which of its last commands Temporal never accepted. */
 export function withTail(record: RunRecord, { close, ordered, events }: RunTail): RunRecord {
   const left = new Map(Object.entries(ordered));
   const activities = record.activities.map((activity): ActivityRecord => {
@@ -117,28 +117,28 @@ export function withTail(record: RunRecord, { close, ordered, events }: RunTail)
   return { ...record, activities, events, asOf: Math.max(record.asOf, close.at), close };
 }
 
-const WITHHELD = 'not one of this program’s errors; its message stays in the history';
+const WITHHELD = 'not an error of this program; its message is only in the history';
 
 /**
- * What may be shown of an error. Only messages of our own codes, which are upper case, are known to be redacted: a
- * parser's message, for one, quotes what it parsed. Of any other error the name alone is shown.
+ * What may be shown of an error. Only messages with our own (uppercase) codes are known to be redacted: a parser's message,
+ * for example, quotes its input. For any other error only the name is shown.
  */
 export function shownError(code: string, message: string): { readonly code: string; readonly message: string } {
   if (/^[A-Z][A-Z0-9_]{2,59}$/.test(code)) return { code, message };
   return { code: /^[A-Za-z][A-Za-z0-9_]{0,59}$/.test(code) ? code : 'Error', message: WITHHELD };
 }
 
-/** The members of an object that may be anything. */
+/** The members of a value that may be anything; see {@link Fields}. */
 export function fieldsOf(value: unknown): Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 }
 
-/** A text that is not empty. */
+/** The value if it is a text that is not empty. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** The items of a list; none where the value is no list. */
+/** The items of a list; none if the value is not a list. */
 export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? (value as readonly unknown[]) : [];
 }
@@ -148,12 +148,12 @@ export function isoTime(at: number): string {
   return new Date(at).toISOString();
 }
 
-/** The activities of these types, in the order in which they were ordered. */
+/** The activities of these types, in the order in which they were scheduled. */
 export function ofType({ activities }: RunRecord, ...types: readonly string[]): readonly ActivityRecord[] {
   return activities.filter(({ type }) => types.includes(type));
 }
 
-/** Those of them that ended well. */
+/** The completed activities of these types. */
 export function completed(run: RunRecord, ...types: readonly string[]): readonly ActivityRecord[] {
   return ofType(run, ...types).filter(({ state }) => state === 'completed');
 }
@@ -163,7 +163,7 @@ export function clusterOf({ input }: Pick<ActivityRecord, 'input'>): string | un
   return textOf(input['cluster']) ?? textOf(input['secondary']) ?? textOf(input['newPrimary']);
 }
 
-/** When an activity began, as far as it is known. */
+/** When an activity began, as far as known. */
 export function beganAt({ tries, scheduledAt, startedAt }: ActivityRecord): number {
   return tries > 1 ? scheduledAt : (startedAt ?? scheduledAt);
 }
@@ -178,11 +178,11 @@ type Fact<K extends RunFact['kind']> = Extract<RunFact, { kind: K }>;
 interface ParkingRecord {
   readonly parked: Fact<'parked'>;
   readonly decided: Fact<'decided'> | undefined;
-  /** Without a decision. */
+  /** Set if the parking ended without a decision. */
   readonly ended: Fact<'unparked'> | undefined;
 }
 
-/** Steps that parked, each with how that ended. */
+/** Parked steps, each with how its parking ended. */
 export function parkingsIn(run: RunRecord): readonly ParkingRecord[] {
   const [decisions, ends] = [factsOf(run, 'decided'), factsOf(run, 'unparked')];
   return factsOf(run, 'parked').map((parked) => ({
@@ -192,7 +192,7 @@ export function parkingsIn(run: RunRecord): readonly ParkingRecord[] {
   }));
 }
 
-/** Gates, each with how it closed; one that was not needed closed as it opened. */
+/** Gates, each with how it closed; a gate that was not needed closes as it opens. */
 export function gatesIn(run: RunRecord): readonly { readonly opened: Fact<'gate'>; readonly closed?: Fact<'gate'> }[] {
   const gates: { opened: Fact<'gate'>; closed?: Fact<'gate'> }[] = [];
   for (const fact of factsOf(run, 'gate')) {

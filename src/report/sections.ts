@@ -8,11 +8,11 @@ import type { Tone, Toned } from './headlines';
 import { betweenText, timeText, toned } from './headlines';
 
 /*
- * What a report says and in which order, apart from how it looks: both renderings show the same sections.
+ * The content of a report and its order, independent of the rendering: both renderings show the same sections.
  */
 
 export type Cell = string | Toned;
-/** Cells by the names of their columns: every row of a table has the same. */
+/** Cells by column name; every row of a table has the same columns. */
 export type Row = Readonly<Record<string, Cell>>;
 type Entry = readonly [name: string, value: Cell];
 
@@ -26,7 +26,7 @@ export type Block =
   | { readonly kind: 'paragraph'; readonly text: string }
   | { readonly kind: 'list'; readonly items: readonly Item[] }
   | { readonly kind: 'facts'; readonly entries: readonly Entry[] }
-  /** `folded`: what is in order, there on demand, so that it does not bury the rest. */
+  /** `folded`: good news, shown on demand so that it does not hide the rest. */
   | { readonly kind: 'table'; readonly caption: string; readonly rows: readonly Row[]; readonly folded: boolean };
 
 interface Section {
@@ -44,7 +44,7 @@ const facts = (entries: readonly (readonly [string, Cell | undefined])[]): Block
   entries: entries.filter((entry): entry is Entry => entry[1] !== undefined),
 });
 
-/** A section of what there is; where there is nothing, `otherwise` stands in its place, or the section is left out. */
+/** A section with the blocks that are not empty. If all are empty, it shows `otherwise`, or is omitted. */
 function section(title: string, blocks: readonly Block[], otherwise?: string): Section[] {
   const filled = blocks.filter((block) => {
     if (block.kind === 'list') return block.items.length > 0;
@@ -55,7 +55,7 @@ function section(title: string, blocks: readonly Block[], otherwise?: string): S
   return otherwise === undefined ? [] : [{ title, blocks: [paragraph(otherwise)] }];
 }
 
-/** What is good goes into a table of its own, folded, so that it does not bury the rest. */
+/** Puts good rows into a separate folded table, so that they do not hide the rest. */
 function goodApart<R extends { readonly verdict?: unknown }>(
   rows: readonly R[],
   show: (row: R) => Row,
@@ -67,7 +67,7 @@ function goodApart<R extends { readonly verdict?: unknown }>(
   return [table(ofOther, other.map(show)), table(ofGood, good.map(show), true)];
 }
 
-/** Good and bad news among the words for verdicts, severities and states. */
+/** The tone of each word for verdicts, severities and states. */
 const TONES = {
   ...{ ok: 'good', warn: 'warning', fail: 'bad', 'not-checkable': 'neutral' },
   ...{ ready: 'good', 'ready-with-warnings': 'warning', 'not-ready': 'bad' },
@@ -80,10 +80,10 @@ const TONES = {
 
 const isWord = (text: string): text is keyof typeof TONES => Object.hasOwn(TONES, text);
 
-/** A word in its tone; a state that is no good news by its name is bad news. */
+/** A word in its tone; an unlisted state counts as bad news. */
 const state = (word: string): Toned => toned(word, isWord(word) ? TONES[word] : 'bad');
 
-/** Somebody, marked where the name is only claimed. */
+/** A person, marked if the name is only claimed. */
 function person(someone: Attested | undefined): Toned {
   if (!someone) return toned('unknown', 'warning');
   return toned(attestedName(someone), someone.how === 'claimed' ? 'warning' : 'neutral');
@@ -95,12 +95,12 @@ const OBJECTIVES: Readonly<Record<ReportedObjective['objective'], string>> = {
   unprotected: 'Without DR protection',
 };
 
-/** RTO and RPO. What clients felt counts: the outage, and before and after it the time for which they were held. */
+/** RTO and RPO, as clients experience them: the outage, plus the time before and after it for which they were paused. */
 function objectives({ objectives: wanted = [], outage, clientsHeld }: Report): Section[] {
   const figure = (of: ReportedObjective['objective'], value: number) =>
     of !== 'loss' ? inWords(value) : value === 0 ? 'none' : `${value} WAL entries`;
   const felt = (ms: number) =>
-    clientsHeld && outage?.totalMs !== undefined && ms > outage.totalMs ? ' (outage and clients held, together)' : '';
+    clientsHeld && outage?.totalMs !== undefined && ms > outage.totalMs ? ' (outage and paused clients together)' : '';
   const measured = ({ objective, observed, verdict }: ReportedObjective) => {
     if (observed === undefined || (objective === 'loss' && verdict === 'not-measured')) return 'not known';
     const least = verdict === 'not-measured' ? 'at least ' : '';
@@ -108,16 +108,16 @@ function objectives({ objectives: wanted = [], outage, clientsHeld }: Report): S
   };
   const rows = wanted.map((each) => ({
     Objective: OBJECTIVES[each.objective],
-    Wanted: `${each.atMost === 0 ? '' : 'at most '}${figure(each.objective, each.atMost)}`,
+    Target: `${each.atMost === 0 ? '' : 'at most '}${figure(each.objective, each.atMost)}`,
     Measured: measured(each),
     Verdict: toned(each.verdict.replace('-', ' '), TONES[each.verdict]),
   }));
-  const blocks = [table('What the inventory wants, and what was measured.', rows)];
-  return section('Objectives', blocks, outage && 'The inventory states none (`objectives` of the deployment).');
+  const blocks = [table('The objectives of the inventory, and what was measured.', rows)];
+  return section('Objectives', blocks, outage && 'The inventory sets none (`objectives` of the deployment).');
 }
 
 function findings({ findings: found, endedAt, workflowId }: Report): Section[] {
-  const open = `None so far. The run is open: \`${shellLine('runbook', 'status', workflowId)}\` shows who is missing, and each command.`;
+  const open = `None so far. The run is open: \`${shellLine('runbook', 'status', workflowId)}\` shows who must act, with the exact commands.`;
   const items = found.map(({ severity, code, text, next }) => ({
     label: toned(severity.toUpperCase(), TONES[severity]),
     text: `${text} (${code})`,
@@ -126,26 +126,26 @@ function findings({ findings: found, endedAt, workflowId }: Report): Section[] {
   return section('Findings', [list(items)], endedAt === undefined ? open : 'None.');
 }
 
-/** Beside a token that is kept there is never nothing: the next run deletes it, and people must know that it is there. */
+/** If a token is kept, the section is never empty: the next run deletes it, and people must know that it exists. */
 function leftToDo({ leftToDo: items, outcome, tokens: all, deployment, runbook }: Report): Section[] {
   const kept = all
     .filter((token) => token.state === 'kept' && runbook !== 'operationTokenCeremony')
     .map(
       ({ cluster }) =>
-        `Later, by the next run on ${deployment ?? 'this deployment'}: delete the operation token of ${cluster}, which is kept, sealed, until ${cluster} is a DR secondary again.`,
+        `Later: the next run on ${deployment ?? 'this deployment'} deletes the operation token of ${cluster}, which is kept, sealed, until ${cluster} is a DR secondary again.`,
     );
-  const nothing = outcome === 'running' ? 'Nothing at this moment.' : 'Nothing that the run knows of.';
-  const now = items.length === 0 && kept.length > 0 ? [paragraph('Nothing at once.')] : [];
+  const nothing = outcome === 'running' ? 'Nothing at the moment.' : 'Nothing that the run knows of.';
+  const now = items.length === 0 && kept.length > 0 ? [paragraph('Nothing right now.')] : [];
   return section('Left to do', [...now, list([...items, ...kept].map((text) => ({ text })))], nothing);
 }
 
-/** What the runbook was started to find out: single values as facts, lists of objects as tables. */
+/** The result of the runbook: single values as facts, lists of objects as tables. */
 function result({ result: found = {}, loss }: Report): Section[] {
-  // The loss stands at the top already.
+  // The headlines already show the loss.
   const entries = Object.entries(found).filter(([name]) => name !== 'schema' && !(name === 'loss' && loss));
   const single = entries.filter(([, value]) => !isTable(value));
   const tables = entries.flatMap(([name, value]) => (isTable(value) ? tablesOf(name, value) : []));
-  return section('What was found out', [facts(single.map(([name, value]) => [name, valueCell(value)])), ...tables]);
+  return section('Result', [facts(single.map(([name, value]) => [name, valueCell(value)])), ...tables]);
 }
 
 type Found = Readonly<Record<string, unknown>>;
@@ -162,7 +162,7 @@ function tablesOf(name: string, found: readonly Found[]): Block[] {
   const columns = [...new Set(found.flatMap((row) => Object.keys(row)))];
   const show = (row: Found) => Object.fromEntries(columns.map((column) => [column, valueCell(row[column])]));
   if (new Set(found.map(({ verdict }) => verdict === 'ok')).size === 1) return [table(name, found.map(show))];
-  return goodApart(found, show, (good, other) => [`${name}: ${good} ok`, `${name}: ${other} to look at`]);
+  return goodApart(found, show, (good, other) => [`${name}: ${good} ok`, `${name}: ${other} to check`]);
 }
 
 function valueCell(value: unknown): Cell {
@@ -179,11 +179,11 @@ function plainly(value: unknown): string {
     .join('; ');
 }
 
-/** Where the words of a report come from, and what it cannot know. */
+/** The source of the report, and what it cannot know. */
 function limitsOf({ outcome }: Report): string {
-  const source = 'All times are UTC. This report is what the run itself knows.';
+  const source = 'All times are UTC. This report contains what the run itself knows.';
   if (outcome !== 'terminated' && outcome !== 'cancelled' && outcome !== 'timed-out') return source;
-  return `${source} It was closed from outside: what was under way then has no recorded outcome, and "not ordered" is what it would have done next, which Temporal never took.`;
+  return `${source} The run was closed from outside: activities that were running then have no recorded outcome. "Not ordered" marks what the run would have done next, which Temporal never accepted.`;
 }
 
 function run(report: Report): Section[] {
@@ -195,7 +195,7 @@ function run(report: Report): Section[] {
     [
       'Taken over',
       takenOver &&
-        `a drFailover since ${timeText(takenOver.at)}: last ordered by ${attestedName(takenOver.by)}, ${escapeUntrusted(takenOver.reason)}`,
+        `a drFailover since ${timeText(takenOver.at)}, last ordered by ${attestedName(takenOver.by)}: ${escapeUntrusted(takenOver.reason)}`,
     ],
     ['Started', timeText(startedAt)],
     ['Ended', endedAt === undefined ? 'no' : `${timeText(endedAt)}, after ${betweenText(startedAt, endedAt)}`],
@@ -206,16 +206,16 @@ function run(report: Report): Section[] {
     [
       'Digest of the history',
       history
-        ? `SHA-256 ${history.sha256} over all ${history.events} events; "runbook report --verify FILE" proves it`
-        : 'none: a run cannot hold its own end; "runbook report" adds it once it has ended',
+        ? `SHA-256 ${history.sha256} over all ${history.events} events; "runbook report --verify FILE" verifies it`
+        : 'none: a run cannot record its own end; "runbook report" adds the digest once the run has ended',
     ],
   ];
   return section('Run', [facts(entries), paragraph(limitsOf(report))]);
 }
 
-/** The input, one member a line. */
+/** The input, one member per line. */
 function input({ asked = {} }: Report): Section[] {
-  return section('What was asked', [facts(Object.entries(asked).map(([name, value]) => [name, valueCell(value)]))]);
+  return section('Input', [facts(Object.entries(asked).map(([name, value]) => [name, valueCell(value)]))]);
 }
 
 function plan({ plan: document }: Report): Section[] {
@@ -242,13 +242,13 @@ function preconditions({ preconditions: checks }: Report): Section[] {
   });
   const held = checks.filter(({ verdict }) => verdict === 'ok').length;
   const blocks = [
-    paragraph(`What had to hold before anything was changed, as read last: ${held} of ${checks.length} hold.`),
-    ...goodApart(checks, show, (good) => [`${good} that hold`, 'What does not hold, or could not be checked.']),
+    paragraph(`Required before anything is changed, as last checked: ${held} of ${checks.length} hold.`),
+    ...goodApart(checks, show, (good) => [`${good} that hold`, 'Those that do not hold, or could not be checked.']),
   ];
   return section('Preconditions', checks.length === 0 ? [] : blocks, 'None were checked.');
 }
 
-/** Who answers for what was done: gates, holders, parked steps and controls, and how each name is known. */
+/** The people who are accountable: gates, holders, parked steps and controls, and how each name was attested. */
 function people({ requestedBy, gates, holders = [], parkings, controls, takenOver, endedAt }: Report): Section[] {
   const notClosed = (openedAt: string) => {
     if (takenOver && openedAt < takenOver.at) return 'ended by the take-over';
@@ -283,14 +283,14 @@ function people({ requestedBy, gates, holders = [], parkings, controls, takenOve
   return section('Approvals and shares', [
     facts([['Requested by', person(requestedBy)]]),
     ...(gates.length === 0 ? [paragraph('No gate was opened.')] : []),
-    table('Gates: where people approve what comes next.', gateRows),
-    table('Key holders: who was asked and when, who gave a share.', holderRows),
+    table('Gates, where people approve what comes next.', gateRows),
+    table('Key holders: who was asked and when, and who gave a share.', holderRows),
     table('Steps that failed and waited for a decision.', parkingRows),
     table('Pause, resume, abort, cancel and take-over.', controlRows),
   ]);
 }
 
-/** @param over - when nobody was waited for any more */
+/** @param over - when the run stopped waiting for a decision */
 function undecided(over: string | undefined): Toned {
   return over === undefined ? toned('nobody decided', 'bad') : toned('ended without a decision', 'neutral');
 }
@@ -300,7 +300,7 @@ type Outcome = Report['steps'][number]['outcome'] | Activity['outcome'];
 
 const OUTCOMES: Readonly<Record<Outcome, Toned>> = {
   done: toned('done', 'good'),
-  already: toned('already so', 'good'),
+  already: toned('already done', 'good'),
   skipped: toned('skipped', 'warning'),
   failed: toned('failed', 'bad'),
   cancelled: toned('cancelled', 'bad'),
@@ -312,7 +312,7 @@ function activityName({ type, cluster, tries }: Activity): string {
   return `${type}${cluster === undefined ? '' : ` on ${cluster}`}${tries > 1 ? `, ${tries} tries` : ''}`;
 }
 
-/** What the run did, and when it waited for people; one line each, in order of time. */
+/** What the run did, and when it waited for people, in order of time. */
 function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[] {
   const line = (what: Cell, from: string, to: string | undefined, outcome: Cell, observed = ''): Row => ({
     ...{ Began: timeText(from), What: what, Outcome: outcome },
@@ -320,7 +320,7 @@ function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[
   });
   const outcomeCell = (outcome: Outcome) =>
     outcome === 'running' && endedAt !== undefined
-      ? toned('was under way, outcome not recorded', 'bad')
+      ? toned('was running, outcome not recorded', 'bad')
       : OUTCOMES[outcome];
   const lines = [
     ...steps.map(({ number, name, attempt, startedAt, endedAt: ended, outcome, activities }) => {
@@ -337,11 +337,11 @@ function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[
       return { at: startedAt, rows: [line(step, startedAt, ended, outcomeCell(outcome)), ...each] };
     }),
     ...gates.map(({ gate, openedAt, closedAt, state: became }) => {
-      return { at: openedAt, rows: [line(`People at gate ${gate}`, openedAt, closedAt, state(became))] };
+      return { at: openedAt, rows: [line(`Waiting for people at gate ${gate}`, openedAt, closedAt, state(became))] };
     }),
     ...parkings.map(({ step, at, decision, endedAt: over }) => {
       const outcome = decision?.action ?? undecided(over);
-      return { at, rows: [line(`People on the parked step ${step}`, at, decision?.at ?? over, outcome)] };
+      return { at, rows: [line(`Waiting for people on the parked step ${step}`, at, decision?.at ?? over, outcome)] };
     }),
     ...(outage
       ? [{ at: outage.startedAt, rows: [line(toned('OUTAGE', 'bad'), outage.startedAt, undefined, '')] }]
@@ -350,7 +350,7 @@ function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[
       ? []
       : [{ at: outage.endedAt, rows: [line(toned('SERVICE IS BACK', 'good'), outage.endedAt, undefined, '')] }]),
   ].toSorted((one, other) => (one.at < other.at ? -1 : one.at > other.at ? 1 : 0));
-  const caption = 'Each step with its activities, and when people were waited for.';
+  const caption = 'Each step with its activities, and each wait for people.';
   return section(
     'Timeline',
     [
@@ -363,18 +363,18 @@ function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[
   );
 }
 
-/** What became of each signal. */
+/** The outcome of each signal. */
 function receipts({ receipts: received }: Report): Section[] {
-  const told = received.map(({ at, signal, arrival, verdict, code, text, from }) => ({
+  const rows = received.map(({ at, signal, arrival, verdict, code, text, from }) => ({
     ...{ Time: timeText(at), Signal: `${signal} ${arrival}`, Verdict: state(verdict), From: person(from) },
     Why: text.startsWith(code) ? text : `${code}: ${text}`,
   }));
-  return section('Receipts', [table('What became of each signal.', told)], 'No signal came in.');
+  return section('Receipts', [table('The outcome of each signal.', rows)], 'No signal arrived.');
 }
 
 function tokens({ tokens: had }: Report): Section[] {
   const rows = had.map(({ cluster, state: became, text }) => ({ Cluster: cluster, State: state(became), Note: text }));
-  const caption = 'What became of each token that this run made, took or was given.';
+  const caption = 'The state of each token that this run generated, claimed or was given.';
   return section('Operation tokens', [table(caption, rows)], 'This run had none.');
 }
 
@@ -393,7 +393,7 @@ function health({ reachable, error, nodes }: ClusterObservation): Toned {
   return toned(nodes.length === 1 ? '1 node' : `${nodes.length} nodes`, 'good');
 }
 
-/** Enough of a Merkle root to see whether two are equal; the whole is in the JSON. */
+/** Enough of a Merkle root to compare two; the JSON contains the complete root. */
 const ROOT_SHOWN = 16;
 const shortened = (root: string) => (root.length <= ROOT_SHOWN ? root : `${root.slice(0, ROOT_SHOWN)}…`);
 
@@ -407,11 +407,11 @@ function finalState({ finalState: observations }: Report): Section[] {
     };
   });
   const last = Math.max(0, ...observations.map(({ at }) => at));
-  const caption = `Each cluster as it was read last, at ${timeText(new Date(last).toISOString())}.`;
+  const caption = `Each cluster as last read, at ${timeText(new Date(last).toISOString())}.`;
   return section('Final state', [table(caption, rows)], 'The clusters were not read.');
 }
 
-/** All sections in the order in which somebody needs them: who answers for it, what to do, evidence after it. */
+/** All sections in the order in which readers need them: who is accountable, what to do, then the evidence. */
 export function sectionsOf(report: Report): readonly Section[] {
   return [
     ...objectives(report),

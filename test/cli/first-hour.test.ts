@@ -113,9 +113,9 @@ it('init asks for what was not given, shows what it found, and writes nothing wi
   const typed = ['payments', east, west, '', '', 'ada,ben', '', 'no'];
   const { code, questions, err } = await cli(words, { answers: typed });
   expect([code, questions.length, questions[6]]).toEqual([3, typed.length, 'Who holds a key share [ada,ben]']);
-  expect(questions[4]).toMatch(/system's roots\)$/);
+  expect(questions[4]).toMatch(/system's root certificates\)$/);
   expect(err).toContain('Warning: 2 holders for a threshold of 3: there can never be enough shares');
-  expect(err).toContain('Warning: 2 to operate and approve: some gates cannot be opened');
+  expect(err).toContain('Warning: only 2 to operate and approve: some gates cannot be opened');
   expect(initialised.err).not.toContain('Warning');
   await expect(stat(join(folder, 'asked', 'workers.key'))).rejects.toThrow('ENOENT');
   const missing = await cli(['init', '--yes', '--directory', join(folder, 'asked')]);
@@ -157,7 +157,7 @@ it('init replaces no policy and no AppRole unseen, and goes on where it was inte
     const mixed = await init(['east'], 'mixed', () => ['east', 'west']);
     expect(mixed).toMatchObject(refusal('The addresses of east belong to several clusters'));
     other.cluster('west').writePolicy('runbooks', [{ path: 'kv/data/of-others', capabilities: ['read'] }]);
-    expect(await init(['west'], 'refused')).toMatchObject(refusal('a policy "runbooks" already'));
+    expect(await init(['west'], 'refused')).toMatchObject(refusal('already has a policy "runbooks"'));
     expect(changes()).toBe(0);
     // On the primary, although a cluster that is to join it is named first. Each time it comes one call further.
     const role = '/v1/auth/approle/role/runbooks';
@@ -168,13 +168,13 @@ it('init replaces no policy and no AppRole unseen, and goes on where it was inte
     }
     expect(await init(['north', 'east'], 'made')).toMatchObject({ code: 0 });
     const made = changes();
-    expect(await init(['north', 'east'], 'another')).toMatchObject(refusal('an AppRole "runbooks" already'));
+    expect(await init(['north', 'east'], 'another')).toMatchObject(refusal('already has an AppRole "runbooks"'));
     expect(changes()).toBe(made);
     // Nor where an earlier `init` without that token left this policy in its file.
     const { storage } = other.cluster('east');
     storage.write('policy/runbooks', null, other.now());
     for (const name of ['inventory.yaml', 'worker.env', 'env.sh']) await rm(join(folder, 'made', name));
-    expect(await init(['north', 'east'], 'made')).toMatchObject(refusal('an AppRole "runbooks" already'));
+    expect(await init(['north', 'east'], 'made')).toMatchObject(refusal('already has an AppRole "runbooks"'));
     expect(changes()).toBe(made);
   } finally {
     await other.stop();
@@ -225,10 +225,10 @@ it('join makes a passphrase and shows it once, compares first, and makes nothing
   await expect(stat(keyFile)).rejects.toThrow('ENOENT');
   const made = await cli(['join', line], {
     env,
-    answers: [(shown) => (/store\): (\S+)/.exec(shown)?.[1] ?? '').slice(-5)],
+    answers: [(shown) => (/manager\): (\S+)/.exec(shown)?.[1] ?? '').slice(-5)],
   });
   expect([made.code, made.questions.length]).toEqual([0, 1]);
-  const passphrase = /store\): ([a-z0-9-]{29})$/m.exec(made.err)?.[1] ?? '';
+  const passphrase = /manager\): ([a-z0-9-]{29})$/m.exec(made.err)?.[1] ?? '';
   await readHolderKey(await readFile(keyFile, 'utf8'), new Secret('passphrase', passphrase));
   expect((await stat(keyFile)).mode & 0o777).toBe(0o600);
   expect(made.out).not.toContain(passphrase);

@@ -85,7 +85,7 @@ describe('without a worker', () => {
       [`approve ${workflowId} --gate plan --name grace`, 4, sent],
       [`decide ${workflowId} --action retry`, 4, sent],
       [`share ${workflowId} --holder ada`, 4, sent],
-      [`readiness ${deployment} --timeout 0.2`, 4, new RegExp(`goes on: runbook status readiness:${deployment}`)],
+      [`readiness ${deployment} --timeout 0.2`, 4, new RegExp(`continues: runbook status readiness:${deployment}`)],
       ['list --open --json --limit 200', 0, new RegExp(`"workflowId":"${workflowId}"`)],
     ];
     const all = commands.map(async ([line, code, said]) => {
@@ -168,7 +168,9 @@ describe('without a worker', () => {
   it('status says of a flooded run whose worker polls and does not answer that it may hear nobody, and what to do', async () => {
     const { code, out } = await ofFlooded;
     expect([code, out]).toEqual([4, expect.stringContaining('This run received 520 signals.')]);
-    expect(out).toMatch(/last polled .* ago\. A worker polls, but does not answer for this run: check its log\n\nCRITICAL: /);
+    expect(out).toMatch(
+      /last polled .* ago\. A worker polls, but does not answer for this run: check its log\n\nCRITICAL: /,
+    );
     expect(out).not.toContain('Start one');
   });
 
@@ -349,13 +351,13 @@ describe('a switchover by the command line alone', () => {
       ['json', /"totalMs": \d+/, '"totalMs": 1', 3, /history matches, but[^]*line \d+: +"totalMs": 1/],
       ['md', /Completed: /, 'Completed well: ', 3, /line \d+: .*Completed well/],
       ['html', /Completed: /, 'Completed well: ', 3, /line \d+: .*Completed well/],
-      ['json', /"sha256": "./, '"sha256": "x', 3, /not the one of this report/],
+      ['json', /"sha256": "./, '"sha256": "x', 3, /differs from the history of this report/],
       [
         'json',
         /"events": \d+,\s+"sha256": "\w+"/,
         `"events": 0, "sha256": "${empty}"`,
         3,
-        /not the one of this report/,
+        /differs from the history of this report/,
       ],
       ['json', /"runId": "[^"]*"/, `"runId": "${randomUUID()}"`, 5, /no longer has the history of this run/],
       ['md', /<!--.*-->/, '', 3, /contains no digest/],
@@ -397,7 +399,7 @@ describe('a switchover by the command line alone', () => {
     const early = await cli(['report', '--verify', open], { env });
     expect([early.code, early.err]).toEqual([
       3,
-      expect.stringMatching(/no digest of a history[^]*a run that has ended/),
+      expect.stringMatching(/no digest of a history[^]*a report of an ended run/),
     ]);
   });
 });

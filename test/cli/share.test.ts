@@ -119,7 +119,7 @@ describe('runbook share', () => {
       share(['--key-file', keyFile, '--confirm', 'west', ...more], typed);
     const right = await give({ answers: ['wrong', 'canary-wrong', PASSPHRASE, SHARE] });
     expect([right.code, right.questions.length]).toEqual([0, 4]);
-    expect(right.err).toContain('Again (3 of 3)');
+    expect(right.err).toContain('Try again (3 of 3)');
     const { code, err, questions } = await give({ answers: ['wrong', 'wrong', 'canary-wrong'] });
     expect(code).toBe(3);
     expect(questions).toEqual(Array(3).fill('Passphrase of the signing key'));

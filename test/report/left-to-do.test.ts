@@ -128,7 +128,7 @@ describe('a token that the run had, however it came by it', () => {
   const deleted = { type: 'deleteOperationTokens', input: {}, result: { disposals } };
 
   it.each<readonly [string, readonly Change[], string]>([
-    ['taken from the record', [taken], 'was taken from the record and is not proven deleted'],
+    ['taken from the record', [taken], 'was claimed from the record and is not proven deleted'],
     ['given by a person', [given], 'was given by a person and is not proven deleted'],
     ['generated', [generation('operation-token', { sealed: 'eyJ' })], 'was generated and is not proven deleted'],
     ['may have been generated', [generation('operation-token')], 'attempt on west may be open, or its token may exist'],

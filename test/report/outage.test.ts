@@ -247,8 +247,8 @@ it('how an outage ended is told as it was seen, also where the old primary serve
   const below = (...activities: readonly ActivitySpecification[]) =>
     headlinesBelow(reportAfter([demotion, ...activities]))[0]?.text;
   const written = activity('proveWrite', [2_400, 2_500], { result: { writtenAt: when(2_500) } });
-  expect(below(ready(2_200, 2_300), written)).toContain('ended when a primary was seen to be ready.');
-  expect(below(written)).toContain('ended when a primary took a write of the workers.');
+  expect(below(ready(2_200, 2_300), written)).toContain('ended when a primary was observed to be ready.');
+  expect(below(written)).toContain('ended when a primary accepted a write from the workers.');
 });
 
 it('that the old primary was promoted back is said where it was', () => {
@@ -260,7 +260,7 @@ it('that the old primary was promoted back is said where it was', () => {
   const inDoubt = { failure: { code: 'OUTCOME_UNKNOWN', message: 'lost', outcomeKnown: false } };
   const notDemoted = activity('demotePrimary', [1_000, 2_000], { input: { cluster: 'east' }, ...inDoubt });
   expect(headline(notDemoted)).toContain('east serves; the switchover did not happen');
-  expect(headline()).toContain('east was not demoted, and serves on');
+  expect(headline()).toContain('east was not demoted and still serves');
 });
 
 it('a failover that takes over once the old primary was promoted back is of that primary, and nothing lost is not said', () => {

@@ -25,13 +25,13 @@ describe('Markdown', () => {
 
 ## Objectives
 
-The inventory states none (\`objectives\` of the deployment).
+The inventory sets none (\`objectives\` of the deployment).
 
 ## Approvals and shares
 
 - Requested by: ⚠ olga (UNVERIFIED)
 
-Gates: where people approve what comes next.
+Gates, where people approve what comes next.
 
 | Gate | State | By | At | Plan digest |
 | --- | --- | --- | --- | --- |
@@ -41,8 +41,8 @@ Gates: where people approve what comes next.
 ## Left to do
 
 - The promotion of west was under way.
-- A DR operation token of west was generated and is not proven deleted: treat it as live, and delete it with secondary/operation-token/delete.
-- The keys of ceremony c-1, round 1 on key home home-1 were not destroyed: check that a worker with that key directory runs and removes them.
+- A DR operation token of west was generated and is not proven deleted. Treat it as live, and delete it with secondary/operation-token/delete.
+- The keys of ceremony c-1, round 1 on key home home-1 were not destroyed. Check that a worker with that key directory runs and removes them.
 
 ## Findings
 
@@ -58,7 +58,7 @@ Gates: where people approve what comes next.
   it('never says that nothing is left beside a token that is kept', () => {
     const [, left = ''] = renderMarkdown(report(finishedSwitchover())).split('## Left to do');
     expect(left.split('##')[0]).toBe(
-      '\n\nNothing at once.\n\n- Later, by the next run on payments: delete the operation token of west, which is kept, sealed, until west is a DR secondary again.\n\n',
+      '\n\nNothing right now.\n\n- Later: the next run on payments deletes the operation token of west, which is kept, sealed, until west is a DR secondary again.\n\n',
     );
   });
 
@@ -102,7 +102,7 @@ Gates: where people approve what comes next.
     const opened = { ...plan, state: 'opened', at: when(1), by: [] } as const;
     const run = new RunBuilder([], [opened, ordered('grace', 1), ordered('henry', 2), became]);
     const text = renderMarkdown(report(run));
-    expect(text).toContain('last ordered by henry (signed), henry');
+    expect(text).toContain('last ordered by henry (signed): henry');
     // Nobody opens a gate of the plan of before any more.
     expect(text).toContain('| opened | nobody | ended by the take-over |');
   });

@@ -136,7 +136,7 @@ describe('the end of a run', () => {
       'Refused: drSwitchover of payments (east to west). 1 precondition failed: Heartbeat (west): 40 s old. Nothing was demoted or promoted.',
     );
     expect(headline('planned', [failed, { ...failed, name: 'Quorum', cluster: undefined }])).toBe(
-      'Planned only: drSwitchover of payments (east to west). Nothing was touched, and 2 preconditions failed, the first: Heartbeat (west): 40 s old.',
+      'Planned only: drSwitchover of payments (east to west). Nothing was changed, and 2 preconditions failed, the first: Heartbeat (west): 40 s old.',
     );
     expect(headline('planned', [])).toContain('and every checked precondition holds.');
     const finding = {
@@ -161,7 +161,7 @@ describe('the end of a run', () => {
     const report = reportOf(
       new RunBuilder([], [parked(20, 'Read', 'SyntaxError', 'Unexpected token in "canary-7f3a"')]).build(),
     );
-    expect(report.parkings[0]?.message).toMatch(/^not one of this program/);
+    expect(report.parkings[0]?.message).toMatch(/^not an error of this program/);
     expect(JSON.stringify(report)).not.toContain('canary-7f3a');
   });
 

@@ -29,7 +29,7 @@ describe('a token that the record keeps', () => {
       expect.stringContaining('The record keeps it for the next drSwitchover or drFailover, for 2h'),
     ]);
     expect(left.tokens).toMatchObject([{ cluster: 'west', state: 'kept' }]);
-    expect(renderMarkdown(left)).not.toContain('Later, by the next run');
+    expect(renderMarkdown(left)).not.toContain('Later: the next run');
     scenario.service.calls.length = 0;
     const run = await scenario.start({ go: 'auto' });
     const planText = await run.planText();

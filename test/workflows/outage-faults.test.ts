@@ -78,7 +78,7 @@ describe('faults in the outage', () => {
       expect(report.outage).toBeUndefined();
       const finding = report.findings.find(({ code }) => code === 'not-demoted');
       expect(finding?.next).toBe('Mend that, then start the runbook again.');
-      expect(headlineOf(report).text).toContain('east was not demoted, and serves on');
+      expect(headlineOf(report).text).toContain('east was not demoted and still serves');
       expect(finding?.text).toMatch(
         /Clients still write to east.*rose by \d+ within 0\.5 s\..*limits\.walStillEntries/,
       );

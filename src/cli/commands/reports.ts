@@ -164,7 +164,7 @@ function claimedBy(file: string, text: string) {
   } catch (cause) {
     throw new RunbookError('DOCUMENT_INVALID', `${file} contains no digest of a history.`, {
       needed:
-        'a report of an ended run, as `runbook report` prints it; a file that a worker wrote cannot contain the end of its run',
+        'a report of an ended run, as "runbook report" prints it; a file that a worker wrote cannot contain the end of its run',
       next: 'Create one: `runbook report WORKFLOW-ID --run-id RUN-ID --format html > FILE`',
       cause,
     });
@@ -191,7 +191,7 @@ function differs(message: string, observed: string): RunbookError {
   return new RunbookError('DOCUMENT_INVALID', message, {
     observed,
     needed: 'an unchanged report, verified by the version of this program that wrote it',
-    next: 'Create a new one with `runbook report`, compare the two, and ask the person who gave you this one.',
+    next: 'Create a new one with "runbook report", compare the two, and ask the person who gave you this one.',
   });
 }
 
