@@ -335,7 +335,7 @@ function endOf({ leaseDurationSeconds }: LoginToken): number {
   return leaseDurationSeconds === 0 ? Infinity : Date.now() + leaseDurationSeconds * 1_000;
 }
 
-/** DR modes in which a cluster serves logins and lookups, best first: without DR it may not belong to the set. */
+/** DR modes in which a cluster serves logins and lookups, best first: a cluster without DR may be outside the set. */
 const SERVES = ['primary', 'disabled'];
 
 /** The DR mode of a cluster; or why it is not known, or why it serves nothing. */

@@ -156,7 +156,7 @@ export async function proveWrite(
 function clusterToServe(input: ServeInput) {
   const { deployment, kind, cluster, credentialOf = cluster } = input;
   const { access, ...others } = onCluster(input);
-  // A performance secondary does not know tokens of another cluster; the client sends none across DR sets.
+  // A performance secondary does not know tokens of another cluster; the client sends none to another DR set.
   const shared = others.clusters.of(deployment, kind === 'dr' ? credentialOf : cluster);
   return { ...others, access: { ...access, credential: () => shared.credential() } };
 }
