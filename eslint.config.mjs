@@ -8,18 +8,18 @@ const NODE = Object.fromEntries(Object.getOwnPropertyNames(globalThis).map((name
 
 const SHARED = ['src/errors', 'src/secret'];
 const NO_TEMPORAL = /^@temporalio\//;
-// What a holder's tool does runs in a browser as it does in Node.
+// The holder's tool runs in a browser as well as in Node.
 const NOT_FOR_BROWSERS = /^(node:|openpgp$|@temporalio\/)/;
 const DETERMINISTIC = /^(node:|undici$|zod$|@temporalio\/(client|worker|activity|testing))/;
 
 /**
- * Import directions (docs/architecture.md): what the files of a folder may import of the project beside their own folder,
- * what of it as types only, and which packages they keep clear of. The first folder that fits counts.
+ * Import directions (docs/architecture.md). For each folder: which other folders of the project its files may import
+ * (`may`), which only as types (`types`), and which packages they must not import (`never`). The first match applies.
  */
 const LAYERS = [
   { folder: 'src/contracts', may: [], never: /^(node:|@temporalio\/(client|worker|workflow|activity))/ },
   { folder: 'src/vault', may: SHARED, never: NO_TEMPORAL },
-  // It must not share the mistakes of the client and the activities.
+  // Independent, so that it does not share the mistakes of the client and the activities.
   { folder: 'src/simulator', may: [], never: NO_TEMPORAL },
   { folder: 'src/documents', may: [...SHARED, 'src/contracts'], never: NOT_FOR_BROWSERS },
   { folder: 'src/holder-page', may: [...SHARED, 'src/documents'], never: NOT_FOR_BROWSERS },
@@ -27,7 +27,7 @@ const LAYERS = [
   { folder: 'src/inventory', may: [...SHARED, 'src/contracts', 'src/documents', 'src/keys'], never: NO_TEMPORAL },
   { folder: 'src/words', may: ['src/contracts'], never: NOT_FOR_BROWSERS },
   { folder: 'src/report', may: [...SHARED, 'src/contracts', 'src/keys'], never: /^$/ },
-  // It knows Temporal and people; then comes what knows replication and serves several runbooks.
+  // The engine knows Temporal and people; the procedures know replication and serve several runbooks.
   {
     folder: 'workflows/engine',
     may: ['src/contracts', 'src/words', 'src/report/run-record', 'src/report/report-of-run'],
@@ -49,7 +49,7 @@ const LAYERS = [
     ],
     never: /^@temporalio\/(worker|workflow|testing)/,
   },
-  // The programs; of them only these start the simulated service.
+  // The programs; only these two folders may start the simulated service.
   { folder: 'src/cli', may: ['src', 'activities'], never: /^$/ },
   { folder: 'src/demo', may: ['src', 'activities'], never: /^$/ },
   { folder: 'src', may: ['src', 'activities'], never: /^$/, not: 'src/simulator' },
@@ -87,17 +87,17 @@ const importDirections = {
   },
 };
 
-/** What a replay on another worker answers otherwise, or what Temporal's sandbox does not have. */
+/** Globals that differ between workers, so that a replay would diverge, or that Temporal's sandbox does not have. */
 const NOT_IN_WORKFLOWS = ['process', 'performance', 'crypto', 'fetch', 'Buffer', 'Intl'];
 const OF_THE_HOST = {
   selector:
     'MemberExpression[property.name=/^(toLocale\\w*|localeCompare|to(Date|Time)String|get(Date|Day|FullYear|Hours|Minutes|Month|TimezoneOffset))$/]',
-  message: 'Workers differ in language and time zone: a replay elsewhere would too.',
+  message: 'Workers differ in language and time zone, so a replay on another worker would diverge.',
 };
 
 const WITHOUT_NEXT = {
   selector: "NewExpression[callee.name='RunbookError']:not(:has(Property[key.name='next']))",
-  message: 'A refusal says what to do next.',
+  message: 'An error must say what to do next: set "next".',
 };
 
 export default tseslint.config(
@@ -133,7 +133,7 @@ export default tseslint.config(
     rules: { 'layers/import-directions': 'error' },
   },
   {
-    // The worker's log redacts, and drops what is not on its list; commands write by their context.
+    // Workers write to a log that redacts and drops unlisted fields; commands write through their context.
     files: ['src/**/*.ts', 'activities/**/*.ts', 'workflows/**/*.ts'],
     ignores: ['src/demo/main.ts'],
     rules: { 'no-console': 'error' },
@@ -147,7 +147,8 @@ export default tseslint.config(
     rules: { 'no-restricted-globals': ['error', ...NOT_IN_WORKFLOWS] },
   },
   {
-    // Whoever is refused at a terminal or on the page reads what to do next. The workers read `documents.ts` too: its callers add it.
+    // At a terminal or on the page, a refusal must say what to do next. Workers use `documents.ts` too, so its callers
+    // add that.
     files: [
       ...['src/documents/*.ts', 'src/holder-page/*.ts', 'src/keys/holder-keys.ts'],
       ...['src/cli/commands/{share,statements,keys}.ts', 'src/cli/{invitation,secret-input,signals}.ts'],
@@ -163,9 +164,9 @@ export default tseslint.config(
       'jest/expect-expect': 'off',
       'jest/no-conditional-expect': 'off',
       'jest/no-standalone-expect': 'off',
-      // A lane makes tests (test/support/lane.ts).
+      // A lane defines tests in its callback (test/support/lane.ts).
       'jest/no-export': 'off',
-      // Titles of the table of runbooks and faults are made by a function.
+      // A function builds the titles of the table of runbooks and faults.
       'jest/valid-title': ['error', { ignoreTypeOfTestName: true }],
     },
   },

@@ -6,9 +6,9 @@ module.exports = {
   resolver: '<rootDir>/test/support/resolver.cjs',
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
-  // Longer than what a helper waits for (scenario.ts), so that it tells what it waited for.
+  // Longer than the longest wait of a helper (scenario.ts), so that the helper can report what it waited for.
   testTimeout: 180_000,
-  // More than half of the time is spent waiting, most of all by the tests of activities.
+  // Tests spend more than half of their time waiting, especially the tests of activities.
   maxWorkers: availableParallelism() * 2 + 2,
   testSequencer: '<rootDir>/test/support/sequencer.cjs',
   globalSetup: '<rootDir>/test/support/global-setup.ts',
@@ -19,6 +19,6 @@ module.exports = {
       { module: { type: 'commonjs' }, jsc: { target: 'es2022', parser: { syntax: 'typescript' } } },
     ],
   },
-  // ESM-only, and not shared (resolver.cjs): Jest cannot require() it as it is.
+  // ESM-only and not shared (resolver.cjs), so Jest must transform it before require().
   transformIgnorePatterns: ['/node_modules/(?!@inquirer/)'],
 };

@@ -15,12 +15,12 @@ import { ceremonyWorkflowId, deploymentWorkflowId } from '../src/contracts/names
 import type { Report } from '../src/contracts/report';
 import { readHistory, timestampMs } from '../src/report/run-history';
 
-/** One DR primary and one DR secondary of three nodes each, switched over and back without a pause. */
+/** One DR primary and one DR secondary with three nodes each, switched over and back without a pause. */
 const SITE: Site = {
   topology: {
     seed: 23,
     pace: 'quick',
-    // No time beyond its calls, so that what a run takes longer than its calls is the runbook's own.
+    // The service adds no time beyond its calls, so any time beyond the calls is the runbook's own.
     timing: {
       restartMs: 0,
       electionMs: 0,
@@ -40,12 +40,12 @@ const SITE: Site = {
   }),
 };
 
-/** Name of the cluster that is the DR secondary now: each switchover changes it. */
+/** Name of the current DR secondary, which changes with each switchover. */
 function secondaryOf({ service }: Laboratory): 'east' | 'west' {
   return service.cluster('west').snapshotState().dr.mode === 'secondary' ? 'west' : 'east';
 }
 
-/** Starts the laboratory; nothing of it stays behind after {@link Laboratory.stop}. */
+/** Starts the laboratory. {@link Laboratory.stop} removes all of it. */
 export async function startLaboratory(say: (line: string) => unknown) {
   const reportDirectory = await mkdtemp(join(tmpdir(), 'replication-runbooks-bench-'));
   const stage = await startStage({ site: SITE, reportDirectory, say });
@@ -65,10 +65,10 @@ export async function startLaboratory(say: (line: string) => unknown) {
   };
 }
 
-/** The site, its people, and a worker process. */
+/** The simulated deployment, its people, and a worker process. */
 export type Laboratory = Awaited<ReturnType<typeof startLaboratory>>;
 
-/** Greatest resident memory that a process has had; undefined where the system does not tell. */
+/** Peak resident memory of a process, in bytes; undefined if the system does not report it. */
 async function peakBytes(pid: number | undefined): Promise<number | undefined> {
   const status = await readFile(`/proc/${pid ?? 0}/status`, 'utf8').catch(() => '');
   const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1];
@@ -76,41 +76,41 @@ async function peakBytes(pid: number | undefined): Promise<number | undefined> {
 }
 
 const DEADLINE_MS = 300_000;
-/** A look is a task of server and worker: more of them would be measured too. */
+/** Each query is work for server and worker: more frequent queries would distort the measurement. */
 const POLL_MS = 150;
 
-/** What the run's status gives, as soon as it gives something. */
-async function lookFor<T>(handle: WorkflowHandle, look: (status: RunStatus) => T | undefined): Promise<T> {
+/** Polls the status of the run until `find` returns a value. */
+async function waitFor<T>(handle: WorkflowHandle, find: (status: RunStatus) => T | undefined): Promise<T> {
   const deadline = Date.now() + DEADLINE_MS;
   while (Date.now() < deadline) {
     const status = await handle.query<RunStatus | null>(QUERIES.status);
-    const found = status ? look(status) : undefined;
+    const found = status ? find(status) : undefined;
     if (found !== undefined) return found;
-    if (status?.outcome !== undefined) throw new Error(`the run ended as ${status.outcome} before it asked`);
+    if (status?.outcome !== undefined) throw new Error(`The run ended as ${status.outcome} too early.`);
     await delay(POLL_MS);
   }
-  throw new Error(`the run did not ask within ${DEADLINE_MS / 1000} s`);
+  throw new Error(`The run did not ask for people within ${DEADLINE_MS / 1000} s.`);
 }
 
-/** The people of a group; holders in the order of their shares. */
+/** The people in a group; holders in the order of their shares. */
 const groupOf = ({ people }: Laboratory, group: string) => people.filter(({ groups }) => groups.includes(group));
 
-/** As a person: `runbook` in this process. It waits for no receipt, whose looks at the run would be measured too. */
+/** Runs `runbook` in this process as a person. Does not wait for a receipt: its queries would distort the measurement. */
 async function give({ environment }: Laboratory, words: readonly string[]): Promise<void> {
-  const told: string[] = [];
-  const keep = (line: string): void => void told.push(line);
+  const output: string[] = [];
+  const keep = (line: string): void => void output.push(line);
   const context = { ...processContext(new AbortController().signal), env: environment, out: keep, err: keep };
   const code = await runCli([...words, '--timeout', '0'], context);
-  if (code !== EXIT.pending) throw new Error(told.join('\n'));
+  if (code !== EXIT.pending) throw new Error(output.join('\n'));
 }
 
-/** Milliseconds of one clock. */
+/** In milliseconds, both from the same clock. */
 type Interval = readonly [from: number, to: number];
 
-/** Who asks, and why. */
-const ASKED = { deployment: DEPLOYMENT, reason: 'benchmark', requestedBy: 'bench' };
+/** Deployment, reason, and requester of each run. */
+const REQUEST = { deployment: DEPLOYMENT, reason: 'benchmark', requestedBy: 'bench' };
 
-/** Does one switchover with three holders and one approver, who answer at once. */
+/** Performs one switchover with three holders and one approver, who answer at once. */
 export async function switchOver(client: Client, laboratory: Laboratory) {
   const { service } = laboratory;
   const workflowId = deploymentWorkflowId(DEPLOYMENT);
@@ -119,11 +119,11 @@ export async function switchOver(client: Client, laboratory: Laboratory) {
   const handle = await client.workflow.start('drSwitchover', {
     workflowId,
     taskQueue: laboratory.environment['RUNBOOKS_TASK_QUEUE'] ?? '',
-    args: [{ ...ASKED, to, go: 'auto' }],
+    args: [{ ...REQUEST, to, go: 'auto' }],
   });
   await answerAsPeople(handle, laboratory, to);
   const report = (await handle.result()) as Report;
-  if (report.outcome !== 'completed') throw new Error(`the switchover ended as ${report.outcome}`);
+  if (report.outcome !== 'completed') throw new Error(`The switchover ended as ${report.outcome}.`);
   const calls = service.calls.flatMap(({ at, answeredAt }): Interval[] =>
     answeredAt === undefined ? [] : [[at, answeredAt]],
   );
@@ -133,27 +133,27 @@ export async function switchOver(client: Client, laboratory: Laboratory) {
 async function answerAsPeople(handle: WorkflowHandle, laboratory: Laboratory, to: string): Promise<void> {
   const { workflowId } = handle;
   const approve = async () => {
-    const { gate, planDigest } = await lookFor(handle, ({ waiting }) =>
+    const { gate, planDigest } = await waitFor(handle, ({ waiting }) =>
       waiting.find((each) => each.for === 'approval'),
     );
     for (const approver of groupOf(laboratory, 'approvers').slice(0, 1))
       await give(laboratory, approveWords(approver, gate, workflowId, planDigest));
   };
   const giveShares = async () => {
-    await lookFor(handle, ({ waiting }) => waiting.find((each) => each.for === 'shares'));
+    await waitFor(handle, ({ waiting }) => waiting.find((each) => each.for === 'shares'));
     for (const holder of groupOf(laboratory, 'holders').slice(0, THRESHOLD))
       await give(laboratory, shareWords(holder, workflowId, to));
   };
   await Promise.all([approve(), giveShares()]);
 }
 
-/** What one switchover did. */
+/** Measurements of one switchover. */
 export type Switchover = Awaited<ReturnType<typeof switchOver>>;
 
 function measure(report: Report, busy: readonly Interval[]) {
   const time = (text: string | undefined): number => Date.parse(text ?? '');
   const [start, end] = [time(report.startedAt), time(report.endedAt)];
-  // From the first gate's opening to the last signal the run waits for people; no call is made for long then.
+  // From the opening of the first gate to the last signal, the run waits for people and makes no long calls.
   const asked = Math.min(...report.gates.map(({ openedAt }) => time(openedAt)));
   const answered = Math.max(...report.receipts.map(({ at }) => time(at)));
   const people: Interval = [asked, Math.max(asked, answered)];
@@ -164,16 +164,16 @@ function measure(report: Report, busy: readonly Interval[]) {
     return inCalls === 0 || (from < people[1] && to > people[0]) ? [] : [to - from - inCalls];
   });
   return {
-    /** From the run's start to its end without the time from the invitation to the last answer of a person. */
+    /** From start to end of the run, without the time that it waited for people. */
     wholeMs: end - start - (people[1] - people[0]),
-    /** Within that: at least one call to the service was under way. */
+    /** The part of `wholeMs` in which at least one call to the service was in progress. */
     inCallsMs: within(start, people[0]) + within(people[1], end),
-    /** Of each step that made a call to the service: what it took beyond the time in which one was under way. */
+    /** For each step that called the service: its duration without the time in which a call was in progress. */
     stepOverheadsMs,
   };
 }
 
-/** How much of `window` is covered by at least one of the intervals. */
+/** How many milliseconds of a window are covered by at least one of the intervals. */
 function overlap(intervals: readonly Interval[], [from, to]: Interval): number {
   let covered = 0;
   let reached = from;
@@ -188,24 +188,24 @@ function overlap(intervals: readonly Interval[], [from, to]: Interval): number {
 }
 
 const THRESHOLD = 3;
-/** A look at the run is a task of server and worker: one in the middle of a check would be measured with it. */
-const NEXT_LOOK_MS = 150;
+/** Pause before the next query: a query is work for server and worker, and would distort a check that is in progress. */
+const NEXT_QUERY_MS = 150;
 
-/** What one ceremony of three shares took, in milliseconds between events that the Temporal server recorded. */
+/** Durations of one ceremony with three shares, in milliseconds between events that the Temporal server recorded. */
 export type CeremonyTimes = Awaited<ReturnType<typeof holdCeremony>>;
 
-/** One `operationTokenCeremony`; each holder answers when the one before has their receipt. */
+/** Performs one `operationTokenCeremony`. Each holder answers after the previous share is accepted. */
 export async function holdCeremony(client: Client, laboratory: Laboratory) {
   const cluster = secondaryOf(laboratory);
   const handle = await client.workflow.start('operationTokenCeremony', {
     workflowId: ceremonyWorkflowId(cluster),
     taskQueue: laboratory.environment['RUNBOOKS_TASK_QUEUE'] ?? '',
-    args: [{ ...ASKED, cluster, uses: ['dr.promote'], keepFor: '1h' }],
+    args: [{ ...REQUEST, cluster, uses: ['dr.promote'], keepFor: '1h' }],
   });
   for (const [index, holder] of groupOf(laboratory, 'holders').slice(0, THRESHOLD).entries()) {
-    await lookFor(handle, ({ waiting }) => waiting.find((each) => each.for === 'shares' && each.held.length === index));
+    await waitFor(handle, ({ waiting }) => waiting.find((each) => each.for === 'shares' && each.held.length === index));
     await give(laboratory, shareWords(holder, handle.workflowId, cluster));
-    await delay(NEXT_LOOK_MS);
+    await delay(NEXT_QUERY_MS);
   }
   await handle.result();
   const history = await handle.fetchHistory();
@@ -217,11 +217,11 @@ export async function holdCeremony(client: Client, laboratory: Laboratory) {
   const began = activities.find(({ type }) => type === 'startGeneration')?.scheduledAt;
   const ended = activities.find(({ type }) => type === 'completeGeneration')?.closedAt;
   if (checks.length !== THRESHOLD || began === undefined || ended === undefined)
-    throw new Error('the ceremony did not take its usual course');
+    throw new Error('The ceremony did not take its usual course.');
   return {
     /** From the signal of each share to the verdict on it. */
     shareCheckedMs: signals.map((at, index) => (checks[index]?.closedAt ?? Number.NaN) - (at ?? 0)),
-    /** From the order of the generation to the token in hand. */
+    /** From the scheduling of the generation to the available token. */
     generationMs: ended - began,
   };
 }

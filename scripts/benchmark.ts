@@ -7,10 +7,10 @@ import type { CeremonyTimes, Laboratory, Switchover } from './bench-runs';
 /*
  * npm run bench [-- --runs N] [--ceremonies N]
  *
- * `--runs 0` measures ceremonies alone, `--ceremonies 0` none.
+ * `--runs 0` measures only ceremonies; `--ceremonies 0` measures only runs.
  *
- * Measures what a run of `drSwitchover` costs beyond the calls that it makes, and how long the steps of a ceremony take
- * (docs/benchmarks.md), and prints Markdown tables.
+ * Measures how long a run of `drSwitchover` takes beyond its calls to the service, and how long the steps of a ceremony
+ * take (docs/benchmarks.md). Prints Markdown tables.
  */
 
 const LATENCIES_MS = [5, 250];
@@ -28,14 +28,14 @@ async function main(): Promise<void> {
   const machine = `${process.platform} ${process.arch}, ${cpus().length} x ${cpu?.model ?? 'unknown'}`;
   console.log(`Node ${process.versions.node}, ${machine}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB; ${load()}`);
 
-  // The service's own warnings of each role change are no part of what is measured.
+  // Hide the service's own warnings about each role change.
   const laboratory = await startLaboratory((line) => line.startsWith('worker:') || console.log(line));
   const { server } = laboratory;
   try {
     const connection = await Connection.connect({ address: server.address });
     try {
       const client = new Client({ connection, namespace: server.namespace });
-      // The first run pays for caches and compilation; it is measured by nobody.
+      // The first run is not measured: it fills caches and compiles code.
       await switchOver(client, laboratory);
       const rows: string[][] = [];
       for (const latencyMs of runs === 0 ? [] : LATENCIES_MS) {
@@ -47,7 +47,7 @@ async function main(): Promise<void> {
       if (runs > 0) console.log(`\n${table(HEADER, rows)}`);
       if (ceremonies > 0) console.log(`\n${await ceremonyTable(client, laboratory, ceremonies)}`);
       const peak = await laboratory.workerPeakBytes();
-      const memory = peak === undefined ? 'not told by this system' : `${(peak / 2 ** 20).toFixed(0)} MiB`;
+      const memory = peak === undefined ? 'not available on this system' : `${(peak / 2 ** 20).toFixed(0)} MiB`;
       const switchovers = runs * LATENCIES_MS.length + 1;
       console.log(`\nWorker, peak resident memory: ${memory}, after ${switchovers} switchovers; ${load()}`);
     } finally {
@@ -62,11 +62,11 @@ const load = () => `load average ${loadavg()[0]?.toFixed(1) ?? ''}`;
 
 function count(option: string, text: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 0) throw new RangeError(`${option} must be a whole number`);
+  if (!Number.isInteger(value) || value < 0) throw new RangeError(`${option} must be a non-negative integer`);
   return value;
 }
 
-/** How long people wait for a verdict, and the run for its token, at the shortest time per call. */
+/** How long people wait for a verdict and the run waits for its token, at the lowest latency per call. */
 async function ceremonyTable(client: Client, laboratory: Laboratory, ceremonies: number): Promise<string> {
   laboratory.service.latencyMs = LATENCIES_MS[0] ?? 0;
   await holdCeremony(client, laboratory);
@@ -74,10 +74,10 @@ async function ceremonyTable(client: Client, laboratory: Laboratory, ceremonies:
   while (held.length < ceremonies) held.push(await holdCeremony(client, laboratory));
   const lines = {
     'signal received to share checked': held.flatMap(({ shareCheckedMs }) => shareCheckedMs),
-    'generation from 3 shares to token in hand': held.map(({ generationMs }) => generationMs),
+    'generation from 3 shares to available token': held.map(({ generationMs }) => generationMs),
   };
   return table(
-    ['at 5 ms per call, ms', 'measured', 'p50', 'p99', 'greatest'],
+    ['at 5 ms per call, ms', 'measured', 'p50', 'p99', 'maximum'],
     Object.entries(lines).map(([name, values]) => [
       name,
       String(values.length),
@@ -86,7 +86,7 @@ async function ceremonyTable(client: Client, laboratory: Laboratory, ceremonies:
   );
 }
 
-/** The columns of the table of switchovers, after the latency: what is told of the runs, and with how many digits. */
+/** The columns of the switchover table, after the latency: header, value, and number of decimal digits. */
 const COLUMNS: readonly (readonly [header: string, value: (each: Switchover) => number, digits: number])[] = [
   ['calls', ({ calls }) => calls, 0],
   ['runbook, s', ({ wholeMs }) => wholeMs / 1000, 1],
@@ -105,7 +105,7 @@ function row(latencyMs: number, measured: readonly Switchover[]): string[] {
   ];
 }
 
-/** Nearest-rank percentile. @throws RangeError for no values. */
+/** Nearest-rank percentile. @throws RangeError if there are no values. */
 function percentile(values: readonly number[], percent: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   const found = sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)];
@@ -113,10 +113,10 @@ function percentile(values: readonly number[], percent: number): number {
   return found;
 }
 
-/** Middle, least and greatest of some measurements: `1.05 (1.02-1.09)` */
+/** Median, minimum, and maximum of measurements: `1.05 (1.02-1.09)` */
 function spread(values: readonly number[], digits: number): string {
-  const [median, least, greatest] = [50, 0, 100].map((percent) => percentile(values, percent).toFixed(digits));
-  return `${median} (${least}-${greatest})`;
+  const [median, minimum, maximum] = [50, 0, 100].map((percent) => percentile(values, percent).toFixed(digits));
+  return `${median} (${minimum}-${maximum})`;
 }
 
 /** A Markdown table. */

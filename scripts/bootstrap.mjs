@@ -1,6 +1,6 @@
 /**
- * Runs one of the project's tasks from a fresh clone: installs the dependencies where the lock file asks for others
- * than are installed, then does the task. Needs nothing but Node and npm; imports nothing that has to be installed.
+ * Runs one of the project's tasks from a fresh clone. If the installed dependencies differ from the lock file, it
+ * installs them first. Needs only Node and npm, and imports nothing that has to be installed.
  *
  *   node scripts/bootstrap.mjs <demo | test | test:long | test:ceremony | test:mutations | bench> [arguments of the task]
  */
@@ -16,7 +16,7 @@ const TSC = program('typescript', 'bin/tsc');
 const JEST = program('jest', 'bin/jest.js');
 const [task, ...taskArguments] = process.argv.slice(2);
 
-/** What takes long: seeded orders, faults upon faults, killed workers, recorded histories, programs from a clone, real servers. By folder. */
+/** Folders of slow tests: seeded orders, combined faults, killed workers, recorded histories, programs from a clone, real servers. */
 const LONG_TESTS = ['test/ceremony/', 'test/long/', 'test/real/'];
 
 const TASKS = {
@@ -26,28 +26,28 @@ const TASKS = {
   },
   test: async () => {
     await ensureTemporal();
-    // Each on a core of its own; who fails first ends the task once both are done.
+    // In parallel, each on its own core. If one fails, the task ends after both are done.
     await Promise.all([checkTypes(), build()]);
     process.env.RUNBOOKS_TEST_BUNDLE = 'dist/workflow-bundle.js';
-    // Who names test files gets those.
+    // If test files are named, run exactly those.
     const named = taskArguments.some((each) => each.startsWith('test'));
     const shorter = named ? [] : longTests().map((folder) => `--testPathIgnorePatterns=${folder}`);
     await node('Tests', JEST, ...shorter, ...taskArguments);
   },
   'test:long': async () => {
     await ensureTemporal();
-    // Workers that are killed run as processes of their own.
+    // These tests start the compiled programs and kill them.
     await build();
-    // They kill and flood: more of them for each processor would fail for want of one.
+    // These tests kill and flood: with more workers per processor, they would fail for lack of CPU time.
     await node('Long tests', JEST, ...longTests(), `--maxWorkers=${2 * availableParallelism()}`, ...taskArguments);
   },
-  // All the seeded orders of shares and events; RUNBOOKS_CEREMONY_SEEDS and _FROM choose others.
+  // 1000 seeded orders of shares and events; RUNBOOKS_CEREMONY_SEEDS and _FROM select others.
   'test:ceremony': async () => {
     process.env.RUNBOOKS_CEREMONY_SEEDS ??= '1000';
     await ensureTemporal();
     await node('Orders of shares and events', JEST, 'test/ceremony', '--maxWorkers=2', ...taskArguments);
   },
-  // Safety checks that are taken out one at a time: a test must fail without each.
+  // Removes one safety check at a time: a test must fail without it.
   'test:mutations': async () => {
     await ensureTemporal();
     await node('Mutations', 'scripts/mutations.mjs', ...taskArguments);
@@ -58,20 +58,20 @@ const TASKS = {
   },
 };
 
-/** A folder that is not there would leave its tests out of both runs, unseen. */
+/** Checks that the folders exist: tests in a renamed folder would silently be missing from the long tests. */
 function longTests() {
   const missing = LONG_TESTS.filter((folder) => !existsSync(join(ROOT, folder)));
   if (missing.length > 0)
-    throw new TaskFailed(`There is no ${missing.join(', no ')} (LONG_TESTS in scripts/bootstrap.mjs)`);
+    throw new TaskFailed(`Missing folder: ${missing.join(', ')}. Correct LONG_TESTS in scripts/bootstrap.mjs.`);
   return LONG_TESTS;
 }
 
-/** Makes sure that a Temporal server can be had, builds it where needed, and says which one it is. */
+/** Makes sure that a Temporal server is available, builds it if needed, and prints which one is used. */
 async function ensureTemporal() {
-  const look = `require('./src/dev-server/find-temporal-server').findTemporalServer({ onProgress: console.log }).then(
+  const find = `require('./src/dev-server/find-temporal-server').findTemporalServer({ onProgress: console.log }).then(
     ({ address, version, path }) => console.log(address ?? [version, path].join(': ')),
     ({ message }) => { console.error(message); process.exitCode = 1; });`;
-  await node('Temporal server', '-r', './scripts/register-typescript.cjs', '-e', look);
+  await node('Temporal server', '-r', './scripts/register-typescript.cjs', '-e', find);
 }
 
 async function checkTypes() {
@@ -80,8 +80,8 @@ async function checkTypes() {
 }
 
 /**
- * Some tests run the programs of the build as processes of their own. Without its type check, which `npm test` and
- * `npm run build` make: whoever runs the demo waits for nothing else.
+ * Compiles the programs, which the demo and some tests start as separate processes. Does not check types, so that the
+ * demo starts sooner: `npm test` and `npm run build` check them.
  */
 async function build() {
   await node('Compile', TSC, '-p', 'tsconfig.build.json', '--noCheck');
@@ -89,7 +89,7 @@ async function build() {
   await node("Bundle the holder's page", 'dist/scripts/bundle-holder-page.js');
 }
 
-/** A task could not be done; the message says why and the program that failed has said more. */
+/** A task failed. The message says why; the program that failed has printed the details. */
 class TaskFailed extends Error {
   constructor(message, exitCode = 1) {
     super(message);
@@ -109,14 +109,17 @@ function checkNode() {
       (major === Number(neededMajor) && minor >= Number(neededMinor)) || (sign === '>=' && major > Number(neededMajor)),
   );
   if (fits) return;
-  throw new TaskFailed(`Node ${engines.node} is needed; this is Node ${process.versions.node} (${process.execPath}).`);
+  const found = `${process.versions.node} (${process.execPath})`;
+  throw new TaskFailed(
+    `This project needs Node ${engines.node}, but this is Node ${found}. Install another Node version.`,
+  );
 }
 
-/** npm writes its own list of what it installed as the last act of an installation, and removes it as the first of the next. */
+/** Compares with npm's own list of installed packages: npm removes it at the start of an installation and writes it at the end. */
 async function installDependencies() {
   const needed = Object.entries(readJson('package-lock.json').packages).filter(([path]) => path !== '');
   const installed = existsSync(join(ROOT, NPMS_LIST)) ? readJson(NPMS_LIST).packages : {};
-  // What was installed for another platform, as in a folder that a container shares, does not run here.
+  // Packages for another platform, such as in a folder shared with a container, do not run here.
   const fits = ({ os = [process.platform], cpu = [process.arch] }) =>
     os.includes(process.platform) && cpu.includes(process.arch);
   const isInstalled = ([path, { integrity, optional }]) =>
@@ -135,7 +138,7 @@ function node(title, ...parameters) {
   return step(title, process.execPath, parameters);
 }
 
-/** Runs a program to its end with our terminal; a failure ends the task. */
+/** Runs a program in our terminal and waits for its end; a failure ends the task. */
 async function step(title, command, parameters, options = {}) {
   const begin = Date.now();
   console.log(`== ${title}`);
@@ -150,7 +153,7 @@ async function step(title, command, parameters, options = {}) {
 function run(command, parameters, options) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, parameters, { cwd: ROOT, stdio: 'inherit', ...options });
-    // Ctrl-C at a terminal reaches the child by itself. We stay until it has ended.
+    // At a terminal, Ctrl-C reaches the child directly. This process waits until the child has ended.
     const forward = (signal) => {
       if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);
     };
@@ -169,7 +172,7 @@ function run(command, parameters, options) {
 
 try {
   const work = Object.hasOwn(TASKS, task ?? '') ? TASKS[task] : undefined;
-  if (work === undefined) throw new TaskFailed(`Which task? ${Object.keys(TASKS).join(', ')}`, 2);
+  if (work === undefined) throw new TaskFailed(`Name one of these tasks: ${Object.keys(TASKS).join(', ')}`, 2);
   checkNode();
   await installDependencies();
   await work();

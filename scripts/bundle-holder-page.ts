@@ -5,20 +5,20 @@ import * as esbuild from 'esbuild';
 import writeFileAtomic from 'write-file-atomic';
 import { projectRoot } from '../src/dev-server/locations';
 
-/** Where the build puts the holder's page, relative to the project's root. Its hash lies beside it. */
+/** Where the build writes the holder's page, relative to the project root. The file with its hash is in the same folder. */
 const HOLDER_PAGE_PATH = join('dist', 'holder-page.html');
 
-/** The page as one file that needs nothing else, and its SHA-256 in hexadecimal. */
+/** The page as one self-contained file, and its SHA-256 in hexadecimal. */
 export interface BuiltPage {
   readonly html: string;
   readonly sha256: string;
 }
 
 /**
- * Bundles the holder's page: one HTML file with one script and one style sheet inside, and a policy that allows these two
- * by their hashes and nothing else. The same sources give the same bytes, wherever they lie.
+ * Bundles the holder's page: one HTML file with an inline script and style sheet, and a Content Security Policy that
+ * allows only these two, by their hashes. The same sources produce the same bytes, regardless of their location.
  *
- * @param root folder with the sources, `package.json` and `node_modules`.
+ * @param root folder with the sources, `package.json`, and `node_modules`.
  */
 export async function buildHolderPage(root = projectRoot()): Promise<BuiltPage> {
   const folder = join(root, 'src', 'holder-page');
@@ -41,13 +41,13 @@ export async function buildHolderPage(root = projectRoot()): Promise<BuiltPage> 
   const parts: Readonly<Record<string, string>> = { policy, style, script, version };
   const html = template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => {
     const part = parts[name];
-    if (part === undefined) throw new Error(`page.html asks for "${name}", which is not known`);
+    if (part === undefined) throw new Error(`page.html refers to "${name}", which is unknown.`);
     return part;
   });
   return { html, sha256: createHash('sha256').update(html).digest('hex') };
 }
 
-/** Writes the page and its hash, in the form that `sha256sum --check` takes. Each appears only when it is complete. */
+/** Writes the page, and its hash in the format of `sha256sum --check`. Each file appears only when it is complete. */
 export async function writeHolderPage(outFile: string): Promise<BuiltPage> {
   const page = await buildHolderPage();
   await writeFileAtomic(outFile, page.html);
@@ -71,13 +71,14 @@ async function bundleScript(root: string): Promise<string> {
     plugins: [englishOnly],
   });
   const [output] = outputFiles;
-  if (output === undefined) throw new Error('The bundler gave nothing.');
-  // Either would change how the browser reads the element that the script stands in.
-  if (/<!--|<\/?script/i.test(output.text)) throw new Error('The script cannot stand inside of a page.');
+  if (output === undefined) throw new Error('The bundler returned no file.');
+  // Either would change how the browser parses the surrounding script element.
+  if (/<!--|<\/?script/i.test(output.text))
+    throw new Error('The script has "<!--" or "<script", so it cannot be inlined.');
   return output.text;
 }
 
-/** The schema library brings its texts in some fifty languages, half of the page; none of them is ever shown. */
+/** The schema library includes its texts in some fifty languages: half of the page size, and none of them is ever shown. */
 const englishOnly: esbuild.Plugin = {
   name: 'english-only',
   setup: (build) =>
@@ -90,7 +91,7 @@ function sourceHash(text: string): string {
   return `sha256-${createHash('sha256').update(text).digest('base64')}`;
 }
 
-/** Build step: writes the holder's page, which is published as it is, and its hash. */
+/** Build step: writes the holder's page, which is published unchanged, and its hash. */
 async function main(): Promise<void> {
   const { html, sha256 } = await writeHolderPage(join(projectRoot(), HOLDER_PAGE_PATH));
   console.log(`${HOLDER_PAGE_PATH}: ${Math.round(html.length / 1024)} KiB, SHA-256 ${sha256}`);

@@ -6,14 +6,14 @@ import writeFileAtomic from 'write-file-atomic';
 import { projectRoot } from '../src/dev-server/locations';
 import { workflowSources } from '../src/worker/workflow-code';
 
-/** Where the build puts the bundle, relative to the project's root. */
+/** Where the build writes the bundle, relative to the project root. */
 const BUNDLE_PATH = join('dist', 'workflow-bundle.js');
 
 /**
- * Bundles the workflows with the payload converter, which is a part of the bundle and cannot be given to a worker later.
- * The file appears under its name only when it is complete.
+ * Bundles the workflows together with the payload converter, which cannot be passed to a worker separately.
+ * The file appears only when it is complete.
  *
- * @returns its size in bytes.
+ * @returns the size of the file in bytes.
  */
 export async function writeWorkflowBundle(outFile: string, logger: Logger): Promise<number> {
   const root = projectRoot();
@@ -28,7 +28,7 @@ export async function writeWorkflowBundle(outFile: string, logger: Logger): Prom
   return (await stat(outFile)).size;
 }
 
-/** The map at its end names files and lines, which stack traces need; the texts of the files cost each worker memory. */
+/** Removes the source texts from the source map: stack traces need only files and lines, and the texts use worker memory. */
 function withoutSourceTexts(code: string): string {
   return code.replace(/(sourceMappingURL=data:[^,]+,)([\w+/=]+)/, (_all, begin: string, map: string) => {
     const { sourcesContent: _texts, ...rest } = JSON.parse(Buffer.from(map, 'base64').toString()) as Record<
@@ -39,7 +39,7 @@ function withoutSourceTexts(code: string): string {
   });
 }
 
-/** Build step: writes the bundle of the workflows that the worker loads. */
+/** Build step: writes the workflow bundle that workers load. */
 async function main(): Promise<void> {
   const size = await writeWorkflowBundle(join(projectRoot(), BUNDLE_PATH), new DefaultLogger('WARN'));
   console.log(`${BUNDLE_PATH}: ${(size / 1024 / 1024).toFixed(1)} MiB`);

@@ -1,6 +1,6 @@
 /**
- * Takes the dangerous lines (test/mutations.txt) out of a copy of this checkout, one at a time, and runs the test that
- * must fail without each. A mutation that no test notices is a safety check that can be lost unseen.
+ * Applies the mutations in test/mutations.txt to a copy of this checkout, one at a time, and runs the test that must
+ * fail with each. If no test notices a mutation, that safety check could be lost unnoticed.
  *
  *   node scripts/mutations.mjs [part of a name]
  */
@@ -16,7 +16,7 @@ const chosen = readMutations().filter(({ name }) => name.includes(process.argv[2
 const running = new Set();
 let stopped;
 
-/** The entries of test/mutations.txt, whose head tells their form. */
+/** The entries of test/mutations.txt; the head of that file describes the format. */
 function readMutations() {
   const [, ...files] = readFileSync(join(ROOT, 'test', 'mutations.txt'), 'utf8').split(/^=== /m);
   return files.flatMap((part) => {
@@ -31,10 +31,10 @@ function readMutations() {
   });
 }
 
-/** Why an entry of the list does not fit the code; undefined where it does. */
+/** Why an entry does not match the code; undefined if it does. */
 function outdated({ file, text }) {
   const found = readFileSync(join(ROOT, file), 'utf8').split(text).length - 1;
-  return found === 1 ? undefined : `its text is ${found} times in ${file}`;
+  return found === 1 ? undefined : `its text occurs ${found} times in ${file}, not once`;
 }
 
 function copyOfCheckout(parent, number) {
@@ -45,7 +45,7 @@ function copyOfCheckout(parent, number) {
   return copy;
 }
 
-/** Runs tests in a copy, with the counts of Jest. */
+/** Runs tests in a copy and returns Jest's counts. */
 async function runTests(copy, mutations) {
   const files = new Set(mutations.map(({ test }) => test));
   const names = mutations
@@ -72,15 +72,15 @@ async function runTests(copy, mutations) {
       resolve(text);
     });
   });
-  if (stopped !== undefined) throw new Error(`ended by ${stopped}`);
+  if (stopped !== undefined) throw new Error(`stopped by ${stopped}`);
   try {
     return { ...JSON.parse(readFileSync(results, 'utf8')), output };
   } catch {
-    throw new Error(`Jest gave no results:\n${output}`);
+    throw new Error(`Jest wrote no results:\n${output}`);
   }
 }
 
-/** @returns what is wrong with the mutation or with its test; undefined where the test failed, as it must */
+/** @returns what is wrong with the mutation or its test; undefined if the test failed, as it must. */
 async function survives(copy, mutation) {
   const path = join(copy, mutation.file);
   const source = readFileSync(path, 'utf8');
@@ -90,21 +90,21 @@ async function survives(copy, mutation) {
       source.replace(mutation.text, () => mutation.replacement),
     );
     const { numFailedTests, numPassedTests, numRuntimeErrorTestSuites, output } = await runTests(copy, [mutation]);
-    if (numRuntimeErrorTestSuites > 0) return `the mutated code cannot be run:\n${output}`;
+    if (numRuntimeErrorTestSuites > 0) return `the mutated code does not run:\n${output}`;
     if (numFailedTests > 0) return undefined;
-    return numPassedTests > 0 ? `SURVIVED: ${mutation.test} is green` : `no test is named "${mutation.named}"`;
+    return numPassedTests > 0 ? `${mutation.test} passes all the same` : `no test is named "${mutation.named}"`;
   } finally {
     writeFileSync(path, source);
   }
 }
 
-/** What fails on the code as it is proves nothing. */
+/** Checks that the tests pass without mutations; a test that fails anyway proves nothing. */
 async function demandGreen(copies) {
   const files = [...new Set(chosen.map(({ test }) => test))];
   const check = async (copy, mutations) => {
     if (mutations.length === 0) return;
     const { success, output } = await runTests(copy, mutations);
-    if (!success) throw new Error(`The tests fail without any mutation:\n${output}`);
+    if (!success) throw new Error(`The tests fail even without a mutation:\n${output}`);
   };
   await Promise.all(
     copies.map(async (copy, number) => {
@@ -118,7 +118,7 @@ async function demandGreen(copies) {
 }
 
 async function main(directory) {
-  if (chosen.length === 0) throw new Error(`No mutation has "${process.argv[2]}" in its name.`);
+  if (chosen.length === 0) throw new Error(`No mutation name contains "${process.argv[2]}".`);
   const wrong = chosen.flatMap((mutation) => {
     const why = outdated(mutation);
     return why === undefined ? [] : [`${mutation.name}: ${why}`];
@@ -136,12 +136,12 @@ async function main(directory) {
         const why = await survives(copy, mutation);
         if (why !== undefined) survivors += 1;
         console.log(
-          `${why === undefined ? 'noticed' : '  ALIVE'}  ${mutation.name}${why === undefined ? '' : `: ${why}`}`,
+          `${why === undefined ? 'caught  ' : 'SURVIVED'}  ${mutation.name}${why === undefined ? '' : `: ${why}`}`,
         );
       }
     }),
   );
-  console.log(`${chosen.length - survivors} of ${chosen.length} mutations are noticed`);
+  console.log(`${chosen.length - survivors} of ${chosen.length} mutations caught`);
   if (survivors > 0) process.exitCode = 1;
 }
 

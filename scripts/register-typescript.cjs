@@ -1,7 +1,7 @@
 /**
- * Lets Node load the project's TypeScript sources as they are: `node -r ./scripts/register-typescript.cjs file.ts`.
- * For programs that must run before anything is built, and for tests that start processes of their own.
- * Types are not checked here; `npm run typecheck` does that.
+ * Lets Node load the project's TypeScript sources without a build: `node -r ./scripts/register-typescript.cjs file.ts`.
+ * For programs that must run before the build, and for tests that start other processes.
+ * It does not check types; `npm run typecheck` does.
  */
 const { readFileSync } = require('node:fs');
 const { transformSync } = require('@swc/core');

@@ -7,31 +7,31 @@ import { z } from 'zod';
 import { closeAtOnce, listenOnLoopback } from '../simulator';
 import type { SimulatedService } from '../simulator';
 
-/** What of a hook's input matters here (docs/inventory.md). */
+/** The members of a hook's input that the clients use (docs/inventory.md). */
 const HOOK_INPUT = z.object({ hook: z.string(), to: z.string().optional() });
 
 const ATTEMPT_TIMEOUT_MS = 2_000;
 const PAUSE_MS = 20;
-/** Writes go to as many paths, over and over. */
+/** Number of paths that the client writes to in rotation. */
 const SLOTS = 100;
 
-/** Path of a slot, with its mount. */
+/** Path of a slot, including its mount. */
 export function slotPath(slot: number): string {
   return `secret/orders/${slot}`;
 }
 
 /**
- * The clients of the simulated deployment: one that writes all the time, so that the lag is real, and that knows which of
- * its writes were acknowledged, so that a lost one is noticed. Their address leads to one cluster, as a load balancer
- * would. On loopback the workers' hooks steer them: `/hooks` takes every hook, and `/probe` makes one write, so that
+ * The clients of the simulated deployment. One client writes continuously, so the replication lag is real. It remembers
+ * which writes were acknowledged, so a lost write is noticed. All requests go to one cluster, as with a load balancer.
+ * The workers control the clients over loopback: `/hooks` accepts every hook, and `/probe` makes one write, so that
  * "clients can write again" is observed and not inferred.
  */
 export class Clients {
-  /** For each slot, the number that was acknowledged last. */
+  /** The last acknowledged sequence number of each slot. */
   readonly slots = new Map<number, number>();
   acknowledged = 0;
   refused = 0;
-  /** Longest time between two acknowledged writes, milliseconds. */
+  /** Longest time between two acknowledged writes, in milliseconds. */
   longestGapMs = 0;
   #quiesced = false;
   #stopped = false;
@@ -41,7 +41,7 @@ export class Clients {
   readonly #server = createServer((incoming, response) => void this.#serve(incoming, response));
 
   /**
-   * @param target the cluster to which the clients are led; without one they try every address that they know
+   * @param target the cluster that the clients use; if undefined, they try the addresses of all clusters
    */
   constructor(
     private readonly service: SimulatedService,
@@ -49,7 +49,7 @@ export class Clients {
     private readonly token: string,
   ) {}
 
-  /** Listens on a free port of loopback and gives the address. */
+  /** Listens on a free loopback port and returns the address. */
   async start(): Promise<string> {
     return `http://127.0.0.1:${await listenOnLoopback(this.#server)}`;
   }
@@ -58,7 +58,7 @@ export class Clients {
     this.#writing = this.#write();
   }
 
-  /** After the write that is under way. */
+  /** Stops after the write in progress. */
   async stopWriting(): Promise<void> {
     this.#stopped = true;
     await this.#writing;
@@ -87,7 +87,7 @@ export class Clients {
     }
   }
 
-  /** Tries the nodes, the one that answered last first. */
+  /** Tries the nodes in turn, starting with the one that accepted the last write. */
   async #post(path: string, body: object): Promise<boolean> {
     const all = [...this.service.clusters.values()].filter(({ name }) => name === (this.target ?? name));
     const nodes = all.flatMap(({ addresses }) => addresses);
@@ -106,7 +106,7 @@ export class Clients {
           return true;
         }
       } catch {
-        // The next node.
+        // Try the next node.
       }
     }
     return false;
@@ -119,27 +119,27 @@ export class Clients {
     }
     const input = HOOK_INPUT.safeParse(await json(incoming).catch(() => undefined));
     const done = incoming.url === '/hooks' && input.success && (await this.#hook(input.data.hook, input.data.to));
-    response.writeHead(done ? 200 : 404).end(done || 'there is no such hook');
+    response.writeHead(done ? 200 : 404).end(done || 'unknown hook');
   }
 
-  /** Gives what it did; undefined where there is no such hook. */
+  /** Returns what the hook did; undefined for an unknown hook. */
   async #hook(hook: string, to: string | undefined = this.target): Promise<string | undefined> {
     switch (hook) {
       case 'quiesce':
         this.#quiesced = true;
         await this.#lastWrite;
-        return 'no write is under way';
+        return 'no write is in progress';
       case 'traffic':
         this.target = to;
         this.#quiesced = false;
-        return `clients are led to ${to ?? 'nowhere'}`;
+        return `clients are directed to ${to ?? 'no cluster'}`;
       case 'release':
         this.#quiesced = false;
-        return 'clients may write';
-      // Simulated clusters have no network of their own that could be cut off.
+        return 'clients can write';
+      // A simulated cluster has no network of its own to cut off.
       case 'fence':
       case 'unfence':
-        return `${hook} of the demonstration: nothing to do`;
+        return `simulated ${hook}: nothing to do`;
     }
     return undefined;
   }

@@ -14,10 +14,10 @@ import { Cast, DEPLOYMENT, follow, OPERATOR } from './people';
 import { startStage } from './stage';
 import type { Stage } from './stage';
 
-/** Compares what clients were told with what the new primary has. */
+/** Checks that the new primary has every write that was acknowledged to the clients. */
 async function clientsSawEverything({ payments }: Stage, say: (line: string) => void): Promise<boolean> {
   const { clients, service } = payments;
-  // What was acknowledged before this is read; clients may go on.
+  // Writes acknowledged so far; the clients may continue to write while the primary is read.
   const acknowledgedUntilNow = [...clients.slots];
   const primary = ['east', 'west', 'north']
     .flatMap((name) => service.clusters.get(name) ?? [])
@@ -34,22 +34,22 @@ async function clientsSawEverything({ payments }: Stage, say: (line: string) => 
   return primary !== undefined && lost.length === 0;
 }
 
-/** One run of a demonstration. */
+/** One run in a demonstration. */
 interface Act {
   readonly runbook: RunbookName;
-  /** Why now, in a few words. */
+  /** Short title; also the reason that the run gives. */
   readonly title: string;
-  /** The input, beside deployment, reason and requester. */
+  /** The input, without deployment, reason, and requester. */
   readonly input: Readonly<Record<string, unknown>>;
-  /** What happens to the simulated clusters before it. */
+  /** Changes the simulated clusters before the run starts. */
   readonly before?: (payments: Payments) => void | Promise<void>;
-  /** Every write that clients were told of must be there afterwards. */
+  /** Every acknowledged write must be on the primary afterwards. */
   readonly losesNothing?: boolean;
-  /** What each person does and sees is shown, and where the report lies. */
+  /** Whether to show what each person does and sees, and where the report is. */
   readonly isShown?: boolean;
 }
 
-/** The demonstration itself. */
+/** `npm run demo`: one planned switchover. */
 const SWITCHOVER_ACTS: readonly Act[] = [
   {
     runbook: 'drSwitchover',
@@ -60,40 +60,40 @@ const SWITCHOVER_ACTS: readonly Act[] = [
   },
 ];
 
-/** A site without hooks: a switchover that loses nothing, a failover, and the failed primary that comes back. */
+/** `npm run demo -- --plain`: without hooks, a switchover without loss, a failover, and the rejoin of the failed primary. */
 export const PLAIN_ACTS: readonly Act[] = [
   {
     runbook: 'walSampler',
-    title: 'samples, for the loss bound of a failover',
+    title: 'record samples, so that a failover can bound the loss',
     input: { samples: 4, everySeconds: 0.25 },
   },
-  { runbook: 'readiness', title: 'would a switchover and a failover start now?', input: {} },
+  { runbook: 'readiness', title: 'would a switchover or a failover start now?', input: {} },
   {
     runbook: 'drSwitchover',
-    title: "to west; the service's own quota holds the clients, nothing may be lost",
+    title: 'switch to west; a rate-limit quota pauses the clients, and no write may be lost',
     input: { to: 'west' },
     losesNothing: true,
   },
   {
     runbook: 'walSampler',
-    title: 'samples of the new primary',
+    title: 'record samples of the new primary',
     input: { samples: 4, everySeconds: 0.25 },
   },
   {
     runbook: 'drFailover',
-    title: 'west is gone, with clients that write',
+    title: 'west is down, and clients were still writing to it',
     before: async ({ service }) => service.cluster('west').kill(),
     input: { to: 'east' },
   },
   {
     runbook: 'drRejoin',
-    title: 'west is back, and thinks that it is primary',
+    title: 'west is back, and still considers itself the primary',
     before: async ({ service }) => service.cluster('west').restart(),
     input: { cluster: 'west' },
   },
 ];
 
-/** Acts one after the other: started by the command line, all people played. Gives whether each of them completed. */
+/** Performs the acts in order: starts each run with the command line and plays every person. Returns whether all succeeded. */
 export async function demonstrate(
   stage: Stage,
   acts: readonly Act[],
@@ -113,7 +113,7 @@ export async function demonstrate(
   }
 }
 
-/** Whether it completed, with every write. */
+/** Returns whether the run completed and, if required, no acknowledged write is missing. */
 async function perform(
   stage: Stage,
   session: TemporalSession,
@@ -123,10 +123,10 @@ async function perform(
 ): Promise<boolean> {
   const { payments } = stage;
   await act.before?.(payments);
-  const asks = act.runbook !== 'walSampler' && act.runbook !== 'readiness';
+  const hasRequester = act.runbook !== 'walSampler' && act.runbook !== 'readiness';
   const input = {
     deployment: DEPLOYMENT,
-    ...(asks ? { reason: act.title, requestedBy: OPERATOR } : {}),
+    ...(hasRequester ? { reason: act.title, requestedBy: OPERATOR } : {}),
     ...act.input,
   };
   const people = new Cast(stage, say, act.isShown === true);
@@ -151,13 +151,13 @@ async function perform(
       say(`  Report: ${file}`);
     say(`  Web UI: ${webUiLink(stage.server.uiAddress, session.namespace, workflowId, runId)}`);
   }
-  say(`  ${act.runbook}: ${kept ? report.outcome : 'writes are missing'}, ${seconds.toFixed(1)} s`);
+  say(`  ${act.runbook}: ${kept ? report.outcome : 'acknowledged writes are MISSING'} after ${seconds.toFixed(1)} s`);
   return kept && report.outcome === 'completed';
 }
 
-const USAGE = `npm run demo             a planned switchover of a simulated deployment, all people played; ends by itself
-npm run demo -- --plain  without hooks: the service's own quota, AppRole, policies, canaries; a switchover, a failover, a rejoin
-runbook dev              the same deployment as the first, but you play the people; runs until Ctrl-C`;
+const USAGE = `npm run demo             planned switchover of a simulated deployment; plays every person, then exits
+npm run demo -- --plain  switchover, failover, and rejoin without hooks: rate-limit quota, AppRole, policies, canaries
+runbook dev              the deployment of the first demo, but you play the people; runs until Ctrl-C`;
 
 async function main(words: readonly string[]): Promise<number> {
   const [option, ...more] = words;
@@ -172,10 +172,9 @@ async function main(words: readonly string[]): Promise<number> {
   const begin = Date.now();
   const stage = await startStage({ reportDirectory: resolve('reports'), say, ...(plain && { site: PLAIN }) });
   try {
-    const well = await demonstrate(stage, plain ? PLAIN_ACTS : SWITCHOVER_ACTS, say, stop.signal);
-    const how = well ? 'all as it should be' : 'NOT as it should be';
-    say(`  Demonstration: ${how}, ${((Date.now() - begin) / 1000).toFixed(1)} s`);
-    return well ? 0 : 1;
+    const passed = await demonstrate(stage, plain ? PLAIN_ACTS : SWITCHOVER_ACTS, say, stop.signal);
+    say(`  Demonstration: ${passed ? 'passed' : 'FAILED'} after ${((Date.now() - begin) / 1000).toFixed(1)} s`);
+    return passed ? 0 : 1;
   } catch (error) {
     if (!stop.signal.aborted) throw error;
     return 130;

@@ -22,16 +22,16 @@ const TOKEN_LIFE_MS = 24 * 3_600_000;
 const GATE = { approvals: 1, groups: ['approvers'], excludeRequester: true };
 const HOOKS = ['quiesce', 'release', 'traffic', 'fence', 'unfence'] as const;
 
-/** What one simulated site has that another has not. */
+/** What distinguishes one simulated deployment from another. */
 export interface Site {
   readonly topology: Topology;
-  /** Members of the deployment in the inventory, beside clusters, people and gates. */
+  /** Members of the deployment in the inventory, other than clusters, people, and gates. */
   members(clientsAddress: string): Readonly<Record<string, unknown>>;
-  /** How workers get a token, where they have no file with one. */
+  /** How workers obtain a token, if not from a file. */
   credential?(service: SimulatedService, directory: string): Promise<Readonly<Record<string, unknown>>>;
-  /** The cluster to which hooks lead the clients; without one they try every address that they know. */
+  /** The cluster that the clients use at first; if absent, they try the addresses of all clusters. */
   readonly clientsTarget?: string;
-  /** What people read of it; nobody writes to a site without. */
+  /** Lines that introduce the deployment; without them no client writes to it. */
   readonly about?: readonly string[];
 }
 
@@ -41,7 +41,7 @@ export interface Site {
  */
 const TOPOLOGY: Topology = {
   seed: 7,
-  // `us-customers` must not leave its region.
+  // The data in `us-customers` must not leave its region.
   mounts: ['kv/', 'secret/', 'us-customers/'],
   clusters: [
     { name: 'east', nodes: 3 },
@@ -60,28 +60,29 @@ const TOPOLOGY: Topology = {
   ],
 };
 
-/** The site of the demonstration, with everything that can be had. */
+/** The deployment of `npm run demo`, with every optional feature. */
 const PAYMENTS: Site = {
   topology: TOPOLOGY,
   members: membersOf,
   clientsTarget: 'east',
   about: [
-    'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr',
-    'Clients           write all the time, and obey hooks',
+    'Simulated service east: primary; west, north: its DR secondaries',
+    '                  europe: performance secondary of east; europe-dr: DR secondary of europe',
+    'Clients           write continuously; hooks pause them and direct them to a cluster',
   ],
 };
 
 interface PaymentsOptions {
-  /** Where finished reports go; it is left in place. */
+  /** Directory for finished reports; not removed by `stop`. */
   readonly reportDirectory: string;
   readonly taskQueue: string;
   readonly uiAddress?: string;
   readonly site?: Site;
-  /** `realistic` (default) restarts for seconds after a role change, `quick` is for tests. */
+  /** `realistic` (default): clusters restart for seconds after a role change. `quick`: for tests. */
   readonly pace?: 'quick' | 'realistic';
 }
 
-/** Starts the simulated deployment `payments` on loopback and writes the files of its workers and people. */
+/** Starts the simulated deployment `payments` on loopback and writes the files that its workers and people need. */
 export async function startPayments(options: PaymentsOptions) {
   const { site = PAYMENTS, pace = 'realistic' } = options;
   const directory = await mkdtemp(join(tmpdir(), 'replication-runbooks-'));
@@ -140,15 +141,15 @@ export async function startPayments(options: PaymentsOptions) {
     };
     return {
       ...{ service, people, clients, inventoryFile, about: site.about ?? [] },
-      /** Files of the scenario: keys, shares, tokens, inventory; mode 0700, removed by `stop`. */
+      /** Directory with keys, shares, tokens, and the inventory; mode 0700, removed by `stop`. */
       directory,
-      /** Address of the clients' hooks and their probe. */
+      /** Base URL of the clients' hooks and probe. */
       clientsAddress,
-      /** Shell script with which a person ends a cluster and restarts it: `kill east`, `restart east`. */
+      /** Shell script that kills and restarts clusters: `kill east`, `restart east`. */
       simulated: `exec curl -sSf -H 'authorization: Bearer ${state.control.token}' -X POST ${state.control.address}/control/"$1"/"$2"`,
-      /** What workers and the command line need in their environment. */
+      /** Environment of workers and the command line. */
       environment,
-      /** Ends the service and the clients' address and removes the directory. */
+      /** Stops the service and the clients, and removes the directory. */
       stop,
     };
   } catch (error) {
@@ -157,7 +158,7 @@ export async function startPayments(options: PaymentsOptions) {
   }
 }
 
-/** A running simulated deployment with everything that a worker and its people need. Nothing of it is real. */
+/** A running simulated deployment with everything that workers and people need. No part of it is real. */
 export type Payments = Awaited<ReturnType<typeof startPayments>>;
 
 function clustersOf({ clusters }: SimulatedService, credentialOf: (name: string) => object) {
@@ -172,7 +173,7 @@ function membersOf(clientsAddress: string): Readonly<Record<string, unknown>> {
   return {
     drSets: DR_SETS,
     pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] } },
-    // A deployment of a demonstration is switched over and back within minutes.
+    // The demonstration may switch over and back within minutes.
     limits: { coolDown: '1s', primaryGone: '10s', heartbeatAge: '5s' },
     objectives: { outage: '30s', loss: 'none', unprotected: '5m' },
     hooks: {
@@ -184,7 +185,7 @@ function membersOf(clientsAddress: string): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Memory-backed where the host has such a place. */
+/** Creates a memory-backed key directory if the host has one, otherwise a directory on disk. */
 async function keyDirectory(): Promise<{ readonly path: string; readonly storage: 'memory' | 'disk' }> {
   const isMemory = await isMemoryBacked('/dev/shm').catch(() => false);
   const path = await mkdtemp(join(isMemory ? '/dev/shm' : tmpdir(), 'replication-runbooks-'));
@@ -193,14 +194,14 @@ async function keyDirectory(): Promise<{ readonly path: string; readonly storage
 
 const ALL = ['create', 'read', 'update', 'delete', 'list'];
 
-/** What `runbook policy` prints for every runbook, and no more. */
+/** Grants exactly what `runbook policy` prints for all runbooks. */
 function writePolicies(service: SimulatedService, inventory: Inventory): void {
   const { name: policy, grants } = policyFor(findDeployment(inventory, DEPLOYMENT), 'credential', RUNBOOK_NAMES);
   const rules = grants.map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] }));
   service.cluster('east').writePolicy(policy, rules);
 }
 
-/** Tokens that may do what runbooks and clients need, and no more. A DR secondary has those of its primary. */
+/** Creates tokens with exactly the rights that runbooks and clients need. A DR secondary has the tokens of its primary. */
 async function writeCredentials(directory: string, service: SimulatedService) {
   const folder = join(directory, 'tokens');
   await mkdir(folder, { mode: 0o700 });
@@ -218,11 +219,11 @@ async function writeCredentials(directory: string, service: SimulatedService) {
   return { fileOf, clientsToken };
 }
 
-/* A site as most are before anybody has built anything for runbooks: `npm run demo -- --plain`. */
+/* A typical deployment before anything was built for runbooks: `npm run demo -- --plain`. */
 
 /**
- * Two clusters, and nothing else; the primary writes canaries all the time, as a real one does. One of them unseals itself:
- * what its holders give are the key shares of the cluster that it joined (facts 8.9).
+ * Two clusters and nothing else. The primary writes canaries continuously, as a real one does. `west` auto-unseals: its
+ * holders give the key shares of the cluster that it joined (facts 8.9).
  */
 const PLAIN_TOPOLOGY: Topology = {
   seed: 7,
@@ -235,7 +236,7 @@ const PLAIN_TOPOLOGY: Topology = {
   dr: [{ primary: 'east', secondaries: ['west'] }],
 };
 
-/** No hook, and so no load balancer that obeys: clients try every address that they know, the quota holds them off. */
+/** No hooks, so nothing can direct the clients: they try the addresses of all clusters, and the quota pauses them. */
 const PLAIN_MEMBERS = {
   drSets: { main: ['east', 'west'] },
   quiesce: 'quota',
@@ -243,7 +244,7 @@ const PLAIN_MEMBERS = {
   objectives: { outage: '30s', loss: 'none', unprotected: '2m' },
 };
 
-/** The AppRole that `runbook init` makes. */
+/** The AppRole that `runbook init` creates. */
 async function appRoleOf(service: SimulatedService, directory: string): Promise<Fields> {
   const { name, addresses, rootToken } = service.cluster('east');
   const client = new ServiceClient({ name, addresses });
@@ -266,8 +267,8 @@ export const PLAIN: Site = {
   members: () => PLAIN_MEMBERS,
   credential: appRoleOf,
   about: [
-    'Simulated service east (primary, writes canaries), west (DR secondary, unseals itself); key-value version 2, no hooks',
-    'Clients           write all the time, to whichever address takes it',
-    'Workers           log in by the AppRole that runbook init makes, with the policy that runbook policy prints',
+    'Simulated service east: primary, writes canaries; west: DR secondary, auto-unseals; KV version 2, no hooks',
+    'Clients           write continuously, to whichever cluster accepts the write',
+    'Workers           log in with the AppRole that runbook init creates and the policy that runbook policy prints',
   ],
 };

@@ -13,18 +13,18 @@ import type { Stage } from './stage';
 /** The name of the simulated deployment. */
 export const DEPLOYMENT = 'payments';
 
-/** Everybody with their group; key holders in the order in which they get the key shares. */
+/** The people and their groups; key holders are in the order of their key shares. */
 const GROUPS = {
   ...{ ada: 'holders', bert: 'holders', cleo: 'holders', dora: 'holders', emil: 'holders' },
   ...{ grace: 'approvers', henry: 'approvers', olga: 'operators' },
 } as const;
-/** Who asks for the switchover. */
+/** The operator who requests the runs. */
 export const OPERATOR = 'olga';
 
-/** Cheap to open: these passphrases are random and live as long as the demonstration. */
+/** Low, so that key files open quickly: these passphrases are random and are discarded after the demonstration. */
 const SCRYPT_WORK_FACTOR = 10;
 
-/** Makes everybody's signing key, and gives each holder one key share, in files of mode 0600. */
+/** Creates everyone's signing key and gives each holder one key share, in files of mode 0600. */
 export async function makePeople(
   directory: string,
   keyShares: readonly string[],
@@ -47,24 +47,24 @@ async function makePerson(directory: string, name: string, group: string, share:
   };
   return {
     ...{ name, groups: [group] },
-    /** `<kid>:<x>`, for the inventory. */
+    /** `<kid>:<x>`, as the inventory lists it. */
     publicKey: formatPublicKey(made.key),
     keyFile: await write('key', made.file),
     passphraseFile: await write('passphrase', `${passphrase.reveal()}\n`),
-    /** Of the key holders. */
+    /** Key holders only. */
     shareFile: share === undefined ? undefined : await write('share', `${share}\n`),
   };
 }
 
-/** A person of the demonstration: where the files are that a real person keeps on a machine of their own. */
+/** A person in the demonstration, with the paths of the files that a real person keeps on their own machine. */
 type DemoPerson = Readonly<Awaited<ReturnType<typeof makePerson>>>;
 
-/** Options with which a person signs. */
+/** Command-line options that name a person's signing key. */
 function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
   return ['--key-file', keyFile, '--passphrase-file', passphraseFile];
 }
 
-/** The words after `runbook` with which a holder answers an invitation without being asked anything. */
+/** Arguments of `runbook` with which a holder answers an invitation without prompts. */
 export function shareWords(
   holder: DemoPerson,
   workflowId = deploymentWorkflowId(DEPLOYMENT),
@@ -74,7 +74,7 @@ export function shareWords(
   return [...words, '--confirm', confirmed, '--share-file', holder.shareFile ?? ''];
 }
 
-/** The words after `runbook` with which an approver approves a gate; where the plan is named, without being asked anything. */
+/** Arguments of `runbook` with which an approver approves a gate; without prompts if `planDigest` is given. */
 export function approveWords(
   approver: DemoPerson,
   gate: GateName,
@@ -86,10 +86,10 @@ export function approveWords(
 }
 
 const POLL_MS = 250;
-/** The run itself waits for hours; a demonstration that has not ended by then has failed. */
+/** A run may wait for people for hours; a demonstration that takes longer than this has failed. */
 const DEADLINE_MS = 180_000;
 
-/** Shows a run's progress and lets each person act when the run waits for that person. */
+/** Shows the progress of a run until it ends, and lets people act when the run waits for them. */
 export async function follow(
   session: TemporalSession,
   workflowId: string,
@@ -104,13 +104,13 @@ export async function follow(
     for (const line of progress.lines(view)) say(line);
     if (view.state !== 'running') return view;
     if (stop.aborted || Date.now() > deadline)
-      throw new Error(stop.aborted ? 'stopped' : `the run did not end within ${DEADLINE_MS / 1000} s`);
+      throw new Error(stop.aborted ? 'stopped' : `The run did not end within ${DEADLINE_MS / 1000} s.`);
     if (view.status) people.answer(view.status);
     await delay(POLL_MS);
   }
 }
 
-/** The people of the demonstration. Each act is a process of its own, as on a machine of its own. */
+/** The people in the demonstration. Each action runs in its own process, as it would on the person's own machine. */
 export class Cast {
   readonly #acted = new Set<string>();
 
@@ -120,13 +120,13 @@ export class Cast {
     private readonly showAll: boolean,
   ) {}
 
-  /** What the run waits for is done by those whom it concerns, once. */
+  /** Lets the people that the run waits for act, each only once. */
   answer({ workflowId, runId, asked, waiting }: RunStatus): void {
     const people = [...this.stage.payments.people.values()];
     for (const each of waiting)
       if (each.for === 'shares') {
         const holders = people.filter(({ shareFile }) => shareFile !== undefined).slice(0, each.threshold);
-        // The first holder shows what a holder gets to see.
+        // Show the complete output of the first holder only: it is the same for all.
         for (const [index, holder] of holders.entries()) {
           const words = shareWords(holder, workflowId, asked?.targets[0]?.cluster);
           this.#act(`share ${runId} ${each.epoch}`, holder, words, index === 0);
@@ -140,23 +140,23 @@ export class Cast {
       }
   }
 
-  /** Runs `runbook` as this person and gives its exit code. What is hidden otherwise is shown where it did not end well. */
+  /** Runs `runbook` as this person and returns its exit code. If it fails, output that is otherwise hidden is shown too. */
   async play(name: string, words: readonly string[], showAll = true): Promise<number | string> {
     const hidden: string[] = [];
     const { ended } = this.stage.runbook(words, (line, stream) => {
-      const said = `      ${name}> ${line}`;
-      if (this.showAll && (showAll || stream === 'out')) this.say(said);
-      else hidden.push(said);
+      const shown = `      ${name}> ${line}`;
+      if (this.showAll && (showAll || stream === 'out')) this.say(shown);
+      else hidden.push(shown);
     });
     const code = await ended;
     if (code === 0) return code;
     for (const line of hidden) this.say(line);
-    this.say(`      ${name}> ended with ${code}`);
+    this.say(`      ${name}> exited with ${code}`);
     return code;
   }
 
-  #act(what: string, { name }: DemoPerson, words: readonly string[], showAll: boolean): void {
-    const key = `${what} ${name}`;
+  #act(action: string, { name }: DemoPerson, words: readonly string[], showAll: boolean): void {
+    const key = `${action} ${name}`;
     if (this.#acted.has(key)) return;
     this.#acted.add(key);
     void this.play(name, words, showAll);

@@ -16,13 +16,13 @@ import { approveWords, DEPLOYMENT, OPERATOR, shareWords } from './people';
 
 interface StageOptions {
   readonly reportDirectory: string;
-  /** Default: the one of the demonstration. */
+  /** Default: the deployment of `npm run demo`. */
   readonly site?: Site;
-  /** Takes lines for people. */
+  /** Receives lines to show to people. */
   readonly say: (line: string) => void;
 }
 
-/** Starts all of it; what was started is ended where a later part fails. */
+/** Starts all parts of the demonstration; if one fails to start, stops those already started. */
 export async function startStage({ reportDirectory, site, say }: StageOptions) {
   const undo: (() => Promise<void>)[] = [];
   const stop = async (): Promise<void> => {
@@ -35,10 +35,10 @@ export async function startStage({ reportDirectory, site, say }: StageOptions) {
   try {
     const server = await obtainTemporalServer({ onProgress: say });
     undo.push(() => server.stop());
-    say(`Temporal server   ${server.address}, HTTP API ${server.httpAddress}, Web UI ${server.uiAddress}`);
+    say(`Temporal server   ${server.address}; HTTP API ${server.httpAddress}; Web UI ${server.uiAddress}`);
     const payments = await startPayments({
       ...{ reportDirectory, site },
-      // A server that others use too must not mix its runs with ours.
+      // On a shared server, other workers must not receive tasks of our runs.
       taskQueue: server.pid !== undefined ? 'runbooks' : `runbooks-demo-${process.pid}`,
       uiAddress: server.uiAddress,
     });
@@ -58,12 +58,12 @@ export async function startStage({ reportDirectory, site, say }: StageOptions) {
     payments.about.forEach(say);
     const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: 'warn' };
     const startWorker = async (): Promise<OwnProcess> => {
-      const started = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${line}`)));
-      say(`Worker            ready, a process of its own (${started.pid})`);
+      const started = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${readable(line)}`)));
+      say(`Worker            ready (PID ${started.pid})`);
       return started;
     };
     const worker = await startWorker();
-    /** Runs `runbook` with this environment; it ends with the stage. */
+    /** Runs `runbook` with this environment; stopped when the stage stops. */
     const runbook = (words: readonly string[], onLine: OnLine) =>
       owned(startProcess([...runbookCommand(), ...words], { ...process.env, ...environment }, onLine));
     return { server, payments, worker, startWorker, environment, environmentFile, runbook, stop };
@@ -73,10 +73,22 @@ export async function startStage({ reportDirectory, site, say }: StageOptions) {
   }
 }
 
-/** Everything of the demonstration but its people: server, simulated deployment, clients that write, worker. */
+/** Everything in the demonstration except its people: Temporal server, simulated deployment, writing clients, worker. */
 export type Stage = Awaited<ReturnType<typeof startStage>>;
 
-/** A shell file that sets this environment and puts scripts on the PATH, to source in other terminals. */
+/** A JSON log line as text, with the fields that its message does not contain; any other line unchanged. */
+function readable(line: string): string {
+  try {
+    const { level, msg, time: _time, ...fields } = JSON.parse(line) as Readonly<Record<string, unknown>>;
+    if (typeof level !== 'string' || typeof msg !== 'string') return line;
+    const more = Object.entries(fields).filter(([, value]) => !msg.includes(String(value)));
+    return [`${level}: ${msg}`, ...more.map(([name, value]) => `${name}=${String(value)}`)].join(' ');
+  } catch {
+    return line;
+  }
+}
+
+/** Writes a shell file, to be sourced in other terminals, that sets this environment and puts the scripts on the PATH. */
 async function writeEnvironment(
   directory: string,
   environment: Readonly<Record<string, string>>,
@@ -92,19 +104,19 @@ async function writeEnvironment(
   return file;
 }
 
-/** The command line program of the build, as a process of its own. */
+/** The command line of the compiled `runbook` program. */
 const runbookCommand = () => [process.execPath, programFile()] as const;
 
-/** Memory is given back early, as in the systemd unit: without these a worker takes twice as much, and not less time. */
+/** Memory limits, as in the systemd unit: without them a worker uses twice the memory and is no faster. */
 const SMALL_MEMORY = ['--max-semi-space-size=4', '--max-old-space-size=1024'];
 
 const WORKER_READY_MS = 60_000;
 
 /**
- * Starts a worker as a process of its own; resolves when it is ready to poll.
+ * Starts a worker in its own process; resolves when the worker is ready to poll.
  *
- * @param say takes each further line that it writes.
- * @throws RunbookError `INTERNAL` where it ends, or takes too long.
+ * @param say receives every other line that the worker writes.
+ * @throws RunbookError `INTERNAL` if the worker ends or is not ready within {@link WORKER_READY_MS}.
  */
 async function startWorkerProcess(
   env: Readonly<Record<string, string>>,
@@ -120,15 +132,15 @@ async function startWorkerProcess(
     output.push(line);
     say(line);
   });
-  const timer = setTimeout(() => ready('it took too long'), WORKER_READY_MS);
-  const outcome = await Promise.race([answered, worker.ended.then((code) => `it ended with ${code}`)]);
+  const timer = setTimeout(() => ready(`not ready within ${WORKER_READY_MS / 1000} s`), WORKER_READY_MS);
+  const outcome = await Promise.race([answered, worker.ended.then((code) => `exited with ${code}`)]);
   clearTimeout(timer);
   if (outcome === 'ready') return worker;
   await worker.stop();
-  throw new RunbookError('INTERNAL', `The worker did not become ready: ${outcome}.`, { observed: output.join('\n') });
+  throw new RunbookError('INTERNAL', `The worker did not start: ${outcome}.`, { observed: output.join('\n') });
 }
 
-/** The exact commands for a person who plays all the parts. */
+/** The exact commands for a person who plays every part. */
 export function guideLines({ server, payments, worker, environmentFile }: Stage): string[] {
   const workflowId = deploymentWorkflowId(DEPLOYMENT);
   const everybody = [...payments.people.values()];
@@ -151,7 +163,7 @@ export function guideLines({ server, payments, worker, environmentFile }: Stage)
     webUi: `${server.uiAddress}/namespaces/${server.namespace}/workflows`,
     kill: shellLine('kill', '-9', String(worker.pid)),
     readiness: command('readiness', DEPLOYMENT),
-    failover: begin('start', 'drFailover', { to: 'west', reason: 'east is gone' }),
+    failover: begin('start', 'drFailover', { to: 'west', reason: 'east is down' }),
     approvePromote: approve('promote'),
     rejoin: begin('start', 'drRejoin', { cluster: 'east', reason: 'east is back' }),
   });

@@ -7,22 +7,22 @@ import { createInterface } from 'node:readline';
 
 const STOP_GRACE_MS = 35_000;
 
-/** A process that this program started. It ends with this one at the latest, however this one ends. */
+/** A child process. It never outlives this process, however this process ends. */
 export interface OwnProcess {
-  /** Absent where it could not be started. */
+  /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
-  /** Resolves after its last line of output, with its exit code, the signal that ended it, or why it did not start. */
+  /** Resolves after the last line of output: with the exit code, the signal that ended it, or why it did not start. */
   readonly ended: Promise<number | string>;
-  /** Lets this process end although the other one still runs. */
+  /** Lets this process exit while the child is still running. */
   unref(): void;
-  /** Ends exactly this process and waits until it is gone. May be called again. */
+  /** Ends exactly this child and waits until it is gone. Can be called more than once. */
   stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
 }
 
-/** Takes each line that a process writes, and the stream on which it came. */
+/** Receives each line that a process writes, and the stream that it was written to. */
 export type OnLine = (line: string, stream: 'out' | 'err') => void;
 
-/** Starts a program in a process group of its own. */
+/** Starts a program in its own process group. */
 export function startProcess(
   [program, ...parameters]: readonly [string, ...string[]],
   env: NodeJS.ProcessEnv,
@@ -31,7 +31,7 @@ export function startProcess(
   const child = spawn(program, parameters, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env,
-    // Its own process group: Ctrl-C at the terminal reaches this program alone, which then ends the others in order.
+    // Its own process group: Ctrl-C at the terminal reaches only this program, which then ends its children in order.
     detached: true,
   });
   endWithThisProcess(child);
@@ -43,7 +43,7 @@ export function startProcess(
   }
   const ended = new Promise<number | string>((resolve) => {
     child.once('error', (error) => resolve(error.message));
-    // `close` comes after the last line of output, `exit` may come before it.
+    // `close` is emitted after the last line of output; `exit` may be emitted before it.
     child.once('close', (code, signal) => resolve(code ?? signal ?? 'unknown'));
   });
   return { pid: child.pid, ended, unref: () => child.unref(), stop: (signal = 'SIGTERM') => stop(child, signal) };
@@ -60,10 +60,10 @@ async function stop(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): Promise
 }
 
 /**
- * Ends `child` when this process ends, however that happens: by itself, by an exception, by a signal, even by SIGKILL.
- * A shell waits on a pipe whose other end only this process holds; when the pipe closes it ends exactly that child.
- * So no signal handlers are needed, which would change how the rest of the program answers Ctrl-C.
- * Where there is no `/bin/sh`, only an orderly exit ends the child.
+ * Ends `child` when this process ends, for whatever reason: normal exit, an exception, or a signal, even SIGKILL. A
+ * shell waits on a pipe whose other end only this process holds. When the pipe closes, the shell ends exactly that
+ * child. This needs no signal handlers, which would change how the rest of the program reacts to Ctrl-C. On Windows,
+ * which has no `/bin/sh`, only an orderly exit ends the child.
  */
 export function endWithThisProcess(child: ChildProcess): void {
   const onExit = (): void => void child.kill('SIGTERM');
@@ -71,7 +71,7 @@ export function endWithThisProcess(child: ChildProcess): void {
   const watchdog = child.pid === undefined || process.platform === 'win32' ? undefined : startWatchdog(child.pid);
   child.once('exit', () => {
     process.removeListener('exit', onExit);
-    // The process ID may soon belong to another process: the watchdog must be gone before this process is.
+    // The PID may soon be reused: the watchdog must be gone before it can signal another process.
     watchdog?.kill('SIGKILL');
   });
 }
@@ -79,7 +79,7 @@ export function endWithThisProcess(child: ChildProcess): void {
 function startWatchdog(pid: number): ChildProcess {
   const watchdog = spawn('/bin/sh', ['-c', 'read -r _; kill "$0"', String(pid)], {
     stdio: ['pipe', 'ignore', 'ignore'],
-    // Its own session, so that Ctrl-C at the terminal does not end it before it has done its work.
+    // Its own session, so that Ctrl-C at the terminal does not end it too early.
     detached: true,
   });
   watchdog.on('error', () => undefined);
@@ -90,13 +90,13 @@ function startWatchdog(pid: number): ChildProcess {
 }
 
 /**
- * `count` different TCP ports that are free on loopback at this moment. Another process may take one before the caller
- * does: the caller has to notice and ask again.
+ * Returns `count` different TCP ports that are free on loopback now. Another process may take one before the caller
+ * does: the caller must detect this and ask again.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const servers: Server[] = [];
   try {
-    // All are held open together, or the system could give the same port twice.
+    // Keep all of them open until the end; otherwise the system could return the same port twice.
     for (let index = 0; index < count; index += 1) servers.push(await listenOnLoopback());
     return servers.map((server) => (server.address() as AddressInfo).port);
   } finally {

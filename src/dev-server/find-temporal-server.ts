@@ -15,15 +15,15 @@ interface TemporalExecutable {
   readonly version: string;
 }
 
-/** Answer of a way to a Temporal CLI: the executable, or why there is none. */
+/** Result of one way to obtain a Temporal CLI: the executable, or why there is none. */
 type Finding = TemporalExecutable | { readonly reason: string };
 
-/** What may be chosen while looking for a server; the defaults are right outside tests. */
+/** Options of the search for a server; only tests need to change the defaults. */
 export interface FindOptions {
-  /** Takes one line for people about work that takes long. */
+  /** Receives a line of text about work that takes a long time. */
   readonly onProgress?: (line: string) => void;
   readonly environment?: NodeJS.ProcessEnv;
-  /** Directory with `go.mod` and `go.sum`. */
+  /** Directory with the `go.mod` and `go.sum` of the build. */
   readonly recipe?: string;
 }
 
@@ -33,11 +33,11 @@ const REPORT_EVERY_MS = 15_000;
 const KEPT_OUTPUT_LINES = 12;
 
 /**
- * Finds a Temporal server: the address that `TEMPORAL_ADDRESS` gives (then none is started), else a Temporal CLI: `temporal`
- * on the PATH, else what was built before, else the download of the Temporal SDK, else a build with Go from
- * `tools/temporal`, which takes some minutes the first time. What was downloaded or built is kept.
+ * Finds a Temporal server. Tries in this order: the address in `TEMPORAL_ADDRESS` (no server is started then),
+ * `temporal` on the PATH, an earlier build, the download through the Temporal SDK, and a build with Go from
+ * `tools/temporal`, which takes some minutes the first time. Downloads and builds are kept in the user's cache.
  *
- * @throws RunbookError `TEMPORAL_UNAVAILABLE`, naming the four ways and what each answered.
+ * @throws RunbookError `TEMPORAL_UNAVAILABLE`, with the four ways and why each failed.
  */
 export async function findTemporalServer({
   onProgress = () => undefined,
@@ -53,19 +53,19 @@ export async function findTemporalServer({
   if ('path' in before) return before;
   const downloaded = await download(environment, onProgress).catch(whyNot);
   if ('path' in downloaded) return downloaded;
-  onProgress(`The download of the Temporal SDK did not work: ${downloaded.reason}`);
+  onProgress(`The Temporal CLI could not be downloaded: ${downloaded.reason}`);
   const built = 'binary' in toBuild ? await build(toBuild, environment, onProgress).catch(whyNot) : toBuild;
   if ('path' in built) return built;
   throw new RunbookError(
     'TEMPORAL_UNAVAILABLE',
     [
-      'No Temporal server. There are four ways to one:',
+      'No Temporal server was found. These four ways were tried:',
       '  1. TEMPORAL_ADDRESS with the address of a running server: not set',
-      `  2. the Temporal CLI on the PATH: ${onPath.reason}`,
-      `  3. the download of the Temporal SDK: ${downloaded.reason}`,
-      `  4. a build with Go from tools/temporal: ${built.reason}`,
+      `  2. Temporal CLI on the PATH: ${onPath.reason}`,
+      `  3. download of the CLI through the Temporal SDK: ${downloaded.reason}`,
+      `  4. build with Go from tools/temporal: ${built.reason}`,
     ].join('\n'),
-    { next: 'Install the Temporal CLI or Go, or set TEMPORAL_ADDRESS.' },
+    { next: 'Set TEMPORAL_ADDRESS, or install the Temporal CLI or Go.' },
   );
 }
 
@@ -73,11 +73,11 @@ function whyNot(error: unknown): { readonly reason: string } {
   return { reason: errorMessage(error) };
 }
 
-/** A file that cannot run here is no finding. */
+/** Checks that the file runs on this machine. */
 async function examine(path: string, environment: NodeJS.ProcessEnv): Promise<Finding> {
   const env = withoutTemporalVariables(environment);
   const { stdout, error } = await run(path, ['--version'], { timeout: 20_000, env });
-  if (error?.code === 'ENOENT') return { reason: 'there is none' };
+  if (error?.code === 'ENOENT') return { reason: 'not found' };
   if (error) return { reason: `${path} does not run: ${error.message.split('\n', 1)[0]}` };
   return { path, version: stdout.split('\n', 1)[0] ?? '' };
 }
@@ -88,8 +88,8 @@ function cacheDirectory(environment: NodeJS.ProcessEnv): string {
 }
 
 /**
- * The SDK downloads the CLI only as a part of starting its own test server, which takes no HTTP or UI port. That server is
- * started for a moment, in a process of its own that can be ended where the download hangs.
+ * The SDK downloads the CLI only when it starts its own test server, which does not accept an HTTP or UI port. So that
+ * server is started briefly, in a separate process that can be killed if the download hangs.
  */
 const DOWNLOAD_PROGRAM = `
 const { TestWorkflowEnvironment } = require(process.argv[1]);
@@ -100,13 +100,13 @@ TestWorkflowEnvironment.createLocal({
   process.exitCode = 1;
 });`;
 
-/** What the SDK downloaded before, or downloads now, into the user's cache. Fails within a moment where its host is not reached. */
+/** Returns the CLI that the SDK downloaded earlier, or downloads it to the user's cache. Fails fast if the host is unreachable. */
 async function download(environment: NodeJS.ProcessEnv, onProgress: (line: string) => void): Promise<Finding> {
   const directory = join(cacheDirectory(environment), 'download');
   await mkdir(directory, { recursive: true });
   const before = await findDownloaded(directory, environment);
   if ('path' in before) return before;
-  onProgress('No Temporal CLI here: trying the download of the Temporal SDK.');
+  onProgress('No Temporal CLI on this machine: downloading it through the Temporal SDK.');
   const testing = require.resolve('@temporalio/testing', { paths: [projectRoot()] });
   const limits = { timeout: DOWNLOAD_DEADLINE_MS, killSignal: 'SIGKILL', env: environment } as const;
   const { error, stdout } = await run(process.execPath, ['-e', DOWNLOAD_PROGRAM, testing, directory], limits);
@@ -114,7 +114,7 @@ async function download(environment: NodeJS.ProcessEnv, onProgress: (line: strin
   return error ? { reason: why.trim().split('\n', 1)[0] || error.message } : findDownloaded(directory, environment);
 }
 
-/** The SDK names the file after itself and its version; beside it lie only unfinished downloads. */
+/** The SDK names the file after itself and its version; other files in the directory are unfinished downloads. */
 async function findDownloaded(directory: string, environment: NodeJS.ProcessEnv): Promise<Finding> {
   const name = (await readdir(directory)).find((entry) => /^temporal-cli-.*\d(\.exe)?$/.test(entry));
   return name === undefined ? { reason: 'nothing was downloaded' } : examine(join(directory, name), environment);
@@ -123,14 +123,14 @@ async function findDownloaded(directory: string, environment: NodeJS.ProcessEnv)
 interface Recipe {
   readonly directory: string;
   readonly version: string;
-  /** Where what is made of this recipe for this platform lies: another recipe never finds it. */
+  /** Path of the binary for this recipe and platform; the name has a hash, so another recipe never uses it. */
   readonly binary: string;
 }
 
-/** An installed package has none. */
+/** Reads `go.mod` and `go.sum`; an installed package does not contain them. */
 function readRecipe(directory: string, environment: NodeJS.ProcessEnv): Recipe | { readonly reason: string } {
   const files = ['go.mod', 'go.sum'].map((name) => join(directory, name));
-  if (!files.every((file) => existsSync(file))) return { reason: 'no recipe here' };
+  if (!files.every((file) => existsSync(file))) return { reason: 'go.mod and go.sum are missing' };
   const [goMod, goSum] = files.map((file) => readFileSync(file, 'utf8'));
   const hash = createHash('sha256').update(`${goMod}\0${goSum}`).digest('hex').slice(0, 16);
   const version = /github\.com\/temporalio\/cli v(\S+)/.exec(goMod ?? '')?.[1] ?? 'unknown';
@@ -143,12 +143,12 @@ async function build(
   environment: NodeJS.ProcessEnv,
   onProgress: (line: string) => void,
 ): Promise<Finding> {
-  // It gets its name only when it is complete: two builds at once are slower, not wrong.
+  // The binary gets its final name only when it is complete, so concurrent builds are slow but safe.
   const unfinished = `${binary}-${randomUUID()}`;
   const begin = Date.now();
   const seconds = () => Math.round((Date.now() - begin) / 1000);
-  onProgress(`Building the Temporal server ${version} with Go: once per user, usually 3 to 6 minutes.`);
-  const timer = setInterval(() => onProgress(`Building the Temporal server: ${seconds()} s so far.`), REPORT_EVERY_MS);
+  onProgress(`Building Temporal ${version} with Go. This is needed once per user and usually takes 3 to 6 minutes.`);
+  const timer = setInterval(() => onProgress(`Building Temporal: ${seconds()} s so far.`), REPORT_EVERY_MS);
   try {
     await mkdir(dirname(binary), { recursive: true });
     const failure = await runGo(directory, unfinished, version, environment);
@@ -156,7 +156,7 @@ async function build(
     const built = await examine(unfinished, environment);
     if ('reason' in built) return built;
     await rename(unfinished, binary);
-    onProgress(`Built the Temporal server in ${seconds()} s: ${binary}`);
+    onProgress(`Built Temporal in ${seconds()} s: ${binary}`);
     return { ...built, path: binary };
   } finally {
     clearInterval(timer);
@@ -164,7 +164,7 @@ async function build(
   }
 }
 
-/** @returns why it failed, or undefined. */
+/** @returns why the build failed; undefined on success. */
 async function runGo(
   directory: string,
   output: string,
@@ -175,14 +175,14 @@ async function runGo(
   const options = ['-mod=readonly', '-ldflags', `-s -w ${named}`, '-o', output];
   const { error, stderr } = await run('go', ['build', ...options, 'github.com/temporalio/cli/cmd/temporal'], {
     cwd: directory,
-    // No cgo: no C compiler is needed. The recipe may ask for a newer Go, which the go command fetches by itself.
+    // Without cgo no C compiler is needed. If go.mod requires a newer Go, the go command downloads it.
     env: { GOTOOLCHAIN: 'auto', ...environment, CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' },
   });
   if (error === undefined) return undefined;
-  if (error.code === 'ENOENT') return 'no go on the PATH';
-  const said = stderr.split('\n').filter((line) => line !== '' && !line.startsWith('go: downloading '));
+  if (error.code === 'ENOENT') return 'go is not on the PATH';
+  const lines = stderr.split('\n').filter((line) => line !== '' && !line.startsWith('go: downloading '));
   const how = error.signal ?? `exit code ${String(error.code)}`;
-  return [`go build ended with ${how}`, ...said.slice(-KEPT_OUTPUT_LINES)].join('\n     ');
+  return [`go build ended with ${how}`, ...lines.slice(-KEPT_OUTPUT_LINES)].join('\n     ');
 }
 
 interface Ended {
@@ -191,7 +191,7 @@ interface Ended {
   readonly error?: ExecFileException;
 }
 
-/** Runs a program to its end, which is this one's at the latest. */
+/** Runs a program until it ends; it never outlives this process. */
 function run(program: string, parameters: readonly string[], limits: ExecFileOptions): Promise<Ended> {
   return new Promise((resolve) => {
     const child = execFile(program, parameters, { ...limits, encoding: 'utf8' }, (error, stdout, stderr) =>
@@ -201,12 +201,12 @@ function run(program: string, parameters: readonly string[], limits: ExecFileOpt
   });
 }
 
-/** The environment without `TEMPORAL_*`, which are meant for clients and must not reach a server that we start. */
+/** The environment without the `TEMPORAL_*` variables: they are for clients and must not reach a server that we start. */
 export function withoutTemporalVariables(environment = process.env): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !name.startsWith('TEMPORAL_')));
 }
 
-/** The message of whatever was thrown. (`instanceof` fails for system errors where modules run in their own context.) */
+/** The message of a thrown value. `instanceof` does not recognize system errors if modules run in their own context. */
 export function errorMessage(error: unknown): string {
   return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
 }

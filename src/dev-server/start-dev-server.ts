@@ -6,11 +6,14 @@ import { errorMessage, findTemporalServer, withoutTemporalVariables } from './fi
 import type { FindOptions } from './find-temporal-server';
 
 /**
- * Dynamic configuration of the server. `deploy/dynamic-config.yaml`, which the compose file mounts, has the same.
- * The server polls its task queues at most 20 times per second and shard by default, which puts a chain of short
- * activities on a 50 ms tick: it would be most of the time of a switchover's serial steps. An activity that goes to the
- * worker with the answer to its workflow's task waits for no poll at all. Of the 10,000 signals that it takes for a run
- * a busy worker replays too few within the ten seconds of a workflow task: the run would hear nobody.
+ * Dynamic configuration of the server. `deploy/dynamic-config.yaml`, which the compose file mounts, has the same
+ * values.
+ *
+ * - Processor rates: by default the server polls each shard's queues at most 20 times per second. A chain of short
+ *   activities would wait 50 ms for each, which is most of the time of a switchover's serial steps.
+ * - Eager execution: an activity that is returned to the worker with the completed workflow task waits for no poll.
+ * - Signals: a run accepts 10,000 by default. A busy worker cannot replay so many within the 10 s of a workflow task,
+ *   and the run would no longer react to anybody.
  */
 export const DYNAMIC_CONFIG = {
   'history.transferProcessorMaxPollRPS': 5000,
@@ -19,12 +22,12 @@ export const DYNAMIC_CONFIG = {
   'history.maximumSignalsPerExecution': 2500,
 } as const satisfies Readonly<Record<string, number | boolean | string>>;
 
-/** The namespace that every Temporal server has, used where none is named. */
+/** The default namespace, which every Temporal server has. */
 const DEFAULT_NAMESPACE = 'default';
 
-/** How a dev server is started. It keeps everything in memory, and forgets it when it ends. */
+/** Options of a dev server. It keeps all state in memory and loses it when it ends. */
 interface DevServerOptions extends FindOptions {
-  /** Created beside `default`. */
+  /** Namespaces to create in addition to `default`. */
   readonly moreNamespaces?: readonly string[];
 }
 
@@ -39,28 +42,29 @@ export interface TemporalServerAddresses {
   readonly namespace: string;
 }
 
-/** A server to work with: one that this process started, and that ends with it, or the one that `TEMPORAL_ADDRESS` names. */
+/** A Temporal server: either started by this process, and ended with it, or the one at `TEMPORAL_ADDRESS`. */
 export interface TemporalServer extends TemporalServerAddresses {
-  /** Of the process, where this one started it. */
+  /** Process ID; absent for a server that this process did not start. */
   readonly pid?: number;
-  /** Ends the server where this process started it, and waits until it is gone. May be called again. */
+  /** Ends a server that this process started, and waits until it is gone. Can be called more than once. */
   stop(): Promise<void>;
 }
 
 const LOOPBACK = '127.0.0.1';
 const START_ATTEMPTS = 5;
-/** From the start of the process to the first answer; half a second is usual. */
+/** From the start of the process to the first answer, which usually takes half a second. */
 const START_DEADLINE_MS = 60_000;
 const POLL_MS = 50;
 const CALL_DEADLINE_MS = 2_000;
 const KEPT_OUTPUT_LINES = 40;
 
 /**
- * Gives a server that serves: the one that `TEMPORAL_ADDRESS` names, with the namespace of `TEMPORAL_NAMESPACE`, else a
- * dev server with the settings of this project. For a named server the HTTP API and the Web UI are taken to be on the ports
- * 7243 and 8233 of the same host, unless `RUNBOOKS_TEMPORAL_HTTP` and `RUNBOOKS_TEMPORAL_UI` give their base URLs.
+ * Returns a server that is ready: the one at `TEMPORAL_ADDRESS`, with the namespace in `TEMPORAL_NAMESPACE`, or else a
+ * new dev server with the settings of this project. For a server at `TEMPORAL_ADDRESS`, the HTTP API and the Web UI are
+ * assumed at ports 7243 and 8233 of the same host, unless `RUNBOOKS_TEMPORAL_HTTP` and `RUNBOOKS_TEMPORAL_UI` set their
+ * base URLs.
  *
- * @throws RunbookError `TEMPORAL_UNAVAILABLE` where there is none, or it does not serve its namespaces.
+ * @throws RunbookError `TEMPORAL_UNAVAILABLE` if no server is found or it does not serve its namespaces.
  */
 export async function obtainTemporalServer(options: DevServerOptions = {}): Promise<TemporalServer> {
   const { environment = process.env, moreNamespaces = [] } = options;
@@ -72,10 +76,10 @@ export async function obtainTemporalServer(options: DevServerOptions = {}): Prom
   if (answer !== 'serving') {
     throw new RunbookError(
       'TEMPORAL_UNAVAILABLE',
-      `The server of TEMPORAL_ADDRESS, ${address}, does not serve namespace ${namespace}: ${answer}`,
+      `The Temporal server at ${address} (TEMPORAL_ADDRESS) does not serve namespace ${namespace}: ${answer}`,
       {
         observed: answer,
-        next: 'Start it or correct the address; without TEMPORAL_ADDRESS a dev server is started.',
+        next: 'Start the server or correct TEMPORAL_ADDRESS. If you unset it, a dev server is started.',
       },
     );
   }
@@ -95,13 +99,13 @@ async function start(program: string, namespaces: readonly string[]): Promise<Te
     const outcome = await startOnce(program, namespaces);
     if (typeof outcome !== 'string') return outcome;
     failure = outcome;
-    // Between choosing a free port and listening on it another process may take it: choose again.
+    // Another process may take a free port before the server listens on it: choose other ports.
     if (!/address already in use/i.test(failure)) break;
   }
   throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal dev server ${program} did not start: ${failure}`);
 }
 
-/** The server, or why it did not start. */
+/** Returns the server, or why it did not start. */
 async function startOnce(program: string, namespaces: readonly string[]): Promise<TemporalServer | string> {
   const [grpc = 0, http = 0, ui = 0, metrics = 0] = await freePorts(4);
   const address = `${LOOPBACK}:${grpc}`;
@@ -109,31 +113,31 @@ async function startOnce(program: string, namespaces: readonly string[]): Promis
   let ended: number | string | undefined;
   let listens = false;
   const command = [program, ...startParameters(namespaces, { grpc, http, ui, metrics })] as const;
-  // A soft limit: without one the server's memory grows with each run that it has seen.
+  // A soft limit: without it the memory of the server grows with each run.
   const env = { GOMEMLIMIT: '384MiB', ...withoutTemporalVariables() };
   const server = startProcess(command, env, (line, stream) => {
     output.push(line);
     if (output.length > KEPT_OUTPUT_LINES) output.shift();
-    // Another server may have taken our port: an answer counts only once our own process has said that it listens.
+    // Another server may have taken our port: an answer counts only after our own process reports that it listens.
     listens ||= stream === 'out' && line.includes(`:${grpc}`);
   });
   const { pid } = server;
   void server.ended.then((how) => (ended = how));
   const deadline = Date.now() + START_DEADLINE_MS;
-  let answer = 'it has not said that it listens';
+  let answer = 'it did not report that it is listening';
   while (ended === undefined && Date.now() < deadline) {
     if (listens) answer = await isServing(address, namespaces);
     if (answer === 'serving' && pid !== undefined) {
-      // A program that forgets to stop the server must still be able to end; the server then ends too.
+      // A program that does not stop the server must still be able to exit; the server then ends too.
       server.unref();
       const [httpAddress, uiAddress] = [`http://${LOOPBACK}:${http}`, `http://${LOOPBACK}:${ui}`];
-      // An orderly end takes the server more than a second, and it has nothing to keep.
+      // An orderly shutdown takes more than a second, and the server has nothing to save.
       const stop = () => server.stop('SIGKILL');
       return { address, httpAddress, uiAddress, namespace: DEFAULT_NAMESPACE, pid, stop };
     }
     await delay(POLL_MS);
   }
-  const late = `no service within ${START_DEADLINE_MS / 1000} s: ${answer}`;
+  const late = `not ready within ${START_DEADLINE_MS / 1000} s: ${answer}`;
   const how = ended === undefined ? late : `it ended with ${ended}`;
   await server.stop('SIGKILL');
   return [how, ...output].join('\n  ');
@@ -153,9 +157,9 @@ function startParameters(
 }
 
 /**
- * Whether the server at `address` serves: it is healthy, and knows the namespaces.
+ * Checks that the server at `address` answers and has the namespaces.
  *
- * @returns `serving`, or what is missing, in words.
+ * @returns `serving`, or the error as text.
  */
 async function isServing(address: string, namespaces: readonly string[]): Promise<string> {
   const connection = Connection.lazy({ address, connectTimeout: CALL_DEADLINE_MS });

@@ -3,13 +3,13 @@ import { anyObject, as, at, data, dataObject, entries, epoch, flag, has, index }
 import { needed, neededObject, number, numbers, object, objects, text, texts, withDefault } from './shape';
 import type { Place, Read, Reader } from './shape';
 
-/* What the service answers, member by member. Names are the service's, in camel case, unless they are given beside. */
+/* The answers of the service, member by member. Names are those of the service in camel case, unless another is given. */
 
 export type ReplicationKind = 'dr' | 'performance';
 
-/** One cluster at the other end, as its counterpart sees it by heartbeat (facts 3.1). */
+/** A cluster at the other end of the replication link, as seen through heartbeats (facts 3.1). */
 const PEER = object({
-  /** The id of the activation token; on the primary's side only. */
+  /** The id given to the activation token; only on the primary. */
   nodeId: text,
   clusterAddress: text,
   /** `connected` or `disconnected`. */
@@ -22,7 +22,7 @@ export type ReplicationPeer = Read<typeof PEER>;
 
 const EITHER_SIDE = {
   state: text,
-  /** Identifier of the replication set, shared by all of its members. */
+  /** Identifier of the replication set, the same on all members. */
   clusterId: text,
   primaryClusterAddr: text,
   merkleRoot: text,
@@ -37,29 +37,29 @@ const EITHER_SIDE = {
 const primaryStatus = (kind: ReplicationKind) =>
   object({
     ...EITHER_SIDE,
-    /** Index of the last entry that this kind replicates. */
+    /** Index of the last WAL entry that this kind replicates. */
     lastReplicatedWal: [kind === 'dr' ? 'last_dr_wal' : 'last_performance_wal', index],
-    /** Ids of all activation tokens issued and not revoked, used or not. */
+    /** Ids of all activation tokens that were issued and not revoked, used or not. */
     knownSecondaries: texts,
-    /** Clusters with a heartbeat since the primary started. */
+    /** Clusters that have sent a heartbeat since the primary started. */
     secondaries: objects(PEER),
   });
 
-/** `state` can stay `stream-wals` with a dead primary: judge life by `primaries` and their heartbeats. */
+/** `state` can stay `stream-wals` after the primary died: use `primaries` and their heartbeats to see whether it is alive. */
 const SECONDARY_STATUS = object({
   ...EITHER_SIDE,
-  /** gRPC channel: `ready`, `connecting`, `idle`, `transient_failure`, `shutdown`. */
+  /** State of the gRPC channel: `ready`, `connecting`, `idle`, `transient_failure`, `shutdown`. */
   connectionState: text,
-  /** The id given to secondary-token. */
+  /** The id given to `primary/secondary-token`. */
   secondaryId: text,
   knownPrimaryClusterAddrs: texts,
   primaries: objects(PEER),
-  /** 0 right after a merkle-sync: no WAL streamed yet. */
+  /** 0 right after a merkle-sync, until the first WAL entry is streamed. */
   lastRemoteWal: index,
 });
 
 export type ReplicationStatus =
-  /** Not part of a set, or not able to tell (`unknown` while the node restarts). */
+  /** Not part of a set, or not known (`unknown` while the node restarts). */
   | { readonly mode: 'disabled' | 'unsupported' | 'unknown' }
   | ({ readonly mode: 'primary' } & Read<ReturnType<typeof primaryStatus>>)
   | ({ readonly mode: 'secondary' | 'bootstrapping' } & Read<typeof SECONDARY_STATUS>);
@@ -83,7 +83,7 @@ export function replicationStatus(kind: ReplicationKind): Reader<ReplicationStat
   };
 }
 
-/** Both kinds at once: a bare `mode` stands for both (unsupported storage, builds without replication). */
+/** Status of both kinds. A `mode` at the top level applies to both (unsupported storage, builds without replication). */
 export function bothStatuses(value: unknown, place: Place): Readonly<Record<ReplicationKind, ReplicationStatus>> {
   const [dr, performance] = [replicationStatus('dr'), replicationStatus('performance')];
   const isBare = !has(value, 'dr') && !has(value, 'performance') && has(value, 'mode');
@@ -92,7 +92,7 @@ export function bothStatuses(value: unknown, place: Place): Readonly<Record<Repl
     : { dr: at('dr', dr)(value, place), performance: at('performance', performance)(value, place) };
 }
 
-/** Public key of a secondary for one activation. Only the node that made it can use the token encrypted with it. */
+/** Public key of a secondary for one activation. Only the node that created it can use a token encrypted with it. */
 export type SecondaryPublicKey = ReturnType<typeof secondaryPublicKey>;
 
 export function secondaryPublicKey(body: unknown, place: Place) {
@@ -102,9 +102,9 @@ export function secondaryPublicKey(body: unknown, place: Place) {
 /** A secondary activation token (interface section 2; facts 4). Single use. */
 export interface ActivationToken {
   readonly token: Secret<'activation-token'>;
-  /** `wrapped`: a JWT that the secondary unwraps at the primary. `encrypted`: readable by the secondary's key only. */
+  /** `wrapped`: a JWT that the secondary unwraps at the primary. `encrypted`: readable only with the secondary's key. */
   readonly form: 'wrapped' | 'encrypted';
-  /** The address that issued it. */
+  /** Address of the node that issued it. */
   readonly node: string;
 }
 
@@ -124,14 +124,14 @@ const filterMode = needed<FilterMode>(as(text, (mode) => (mode === 'allow' || mo
 export const pathsFilter = neededObject({ mode: filterMode, paths: withDefault(texts, []) });
 export type PathsFilter = Read<typeof pathsFilter>;
 
-/** What the filters of a secondary come to, as one side sees it. */
+/** The effective filter of a secondary, as the primary or the secondary sees it. */
 export const dynamicFilter = neededObject({
   mounts: ['dynamic_filtered_mounts', withDefault(texts, [])],
   namespaces: ['dynamic_filtered_namespaces', withDefault(texts, [])],
 });
 export type DynamicFilter = Read<typeof dynamicFilter>;
 
-/** A page of a subtree with damage (interface section 2, facts 7): itself, or subpages of it (0 to 255). */
+/** Damage to a page of a subtree (interface section 2, facts 7): the page itself, or some of its subpages (0 to 255). */
 const DAMAGE = object({ corrupted: withDefault(flag, false), subpages: withDefault(numbers, []) });
 
 const SUBTREE = object({
@@ -154,7 +154,7 @@ const CORRUPTION = object({
 
 export type MerkleSubtree = { readonly id: string } & Read<typeof SUBTREE>;
 
-/** Result of a Merkle check of a DR secondary. `healthy`: no root, subtree root, page or subpage is corrupted. */
+/** Result of a Merkle check of a DR secondary. `healthy`: no root, subtree root, page, or subpage is corrupted. */
 export type MerkleReport = ReturnType<typeof merkleReport>;
 
 export function merkleReport(value: unknown, place: Place) {
@@ -164,29 +164,29 @@ export function merkleReport(value: unknown, place: Place) {
   return { ...report, subtrees, healthy: !report.corruptedRoot && subtrees.every(isHealthy) };
 }
 
-/** Kinds of token that a generation attempt ends in. */
+/** The kinds of token that a generation attempt produces. */
 export type GeneratedTokenKind = 'operation-token' | 'root-token';
 
 const ATTEMPT = object({
   started: withDefault(flag, false),
-  /** Absent where no attempt runs. */
+  /** Absent if no attempt is in progress. */
   nonce: text,
-  /** Key shares accepted so far. Falls back to 0 when a full set does not combine. */
+  /** Number of key shares accepted so far. Returns to 0 if a full set of shares does not combine. */
   progress: needed(number),
-  /** Key shares needed. */
+  /** Number of key shares required. */
   required: needed(number),
   complete: needed(flag),
-  /** Lower-case hex fingerprint of the PGP key that the token will be encrypted with. */
+  /** Fingerprint of the PGP key that the token will be encrypted with, in lower-case hex. */
   pgpFingerprint: as(text, (fingerprint) => fingerprint.toLowerCase()),
 });
 
 /** State of the generation attempt (interface section 2; facts 5.1). */
 export type GenerationAttempt<K extends GeneratedTokenKind = GeneratedTokenKind> = Read<typeof ATTEMPT> & {
-  /** Given once, by the last share: encrypted with the PGP key. */
+  /** Only in the answer to the last share; encrypted with the PGP key. */
   readonly encodedToken?: Secret<K>;
 };
 
-/** The fields are flat as a rule; some versions put them under `data`. */
+/** Reads a generation attempt. Its members are at the top level, or under `data` in some versions. */
 export function generationAttempt<K extends GeneratedTokenKind>(kind: K): Reader<GenerationAttempt<K>> {
   const read: Reader<GenerationAttempt<K>> = (value, place) => {
     const encoded = at('encoded_token', text)(value, place) ?? at('encoded_root_token', text)(value, place);
@@ -204,14 +204,17 @@ const HEALTH = object({
   replicationDrMode: text,
   serverTimeUtc: number,
   version: text,
-  /** Identifier of the cluster itself, not of a replication set. */
+  /** Identifier of the cluster itself, not of its replication set. */
   clusterId: text,
 });
 
-/** Every status of it is data: 200 active, 429 standby, 472 DR secondary, 473 performance standby, 474, 501, 503, 530. */
+/**
+ * `sys/health` with its HTTP status, which is data: 200 active, 429 standby, 472 DR secondary, 473 performance standby,
+ * 474, 501, 503, 530.
+ */
 export type Health = Read<typeof HEALTH> & {
   readonly status: number;
-  /** The address that answered. */
+  /** Address of the node that answered. */
   readonly node: string;
 };
 
@@ -234,14 +237,14 @@ export type Leader = Read<typeof leader>;
 export const sealStatus = neededObject({
   type: text,
   sealed: needed(flag),
-  /** On a secondary it is the primary's. */
+  /** On a secondary, the threshold of the primary. */
   threshold: ['t', number],
   shares: ['n', number],
   /** Key shares are recovery keys (auto-unseal). */
   recoverySeal: flag,
 });
 
-/** What a token may do, for each path that was asked for. */
+/** The capabilities of a token on each requested path. */
 export function capabilities(body: unknown, place: Place, paths: readonly string[]): Capabilities {
   return data((value, inner) => Object.fromEntries(paths.map((path) => [path, at(path, texts)(value, inner) ?? []])))(
     body,
@@ -256,10 +259,10 @@ export const tokenFacts = dataObject({
   /** `service`, `batch` or `recovery`. */
   type: text,
   orphan: flag,
-  /** Seconds left; 0 = no end. */
+  /** Seconds left; 0: does not expire. */
   ttlSeconds: ['ttl', number],
   creationTtlSeconds: ['creation_ttl', number],
-  /** RFC3339; absent where the token has no end. */
+  /** RFC3339; absent if the token does not expire. */
   expireTime: text,
 });
 export type TokenFacts = Read<typeof tokenFacts>;
@@ -269,86 +272,86 @@ const tokenOf = <K extends 'batch-token' | 'service-token'>(kind: K) =>
     'auth',
     neededObject({
       token: ['client_token', needed(as(text, (token) => new Secret(kind, token)))],
-      /** `service` or `batch`, which may not be what was asked for: the latter cannot be renewed or revoked. */
+      /** `service` or `batch`; may differ from the requested type. A batch token cannot be renewed or revoked. */
       tokenType: text,
-      /** 0 = no end. */
+      /** Seconds; 0: does not expire. */
       leaseDurationSeconds: ['lease_duration', needed(number)],
       renewable: flag,
     }),
   );
-/** A token that a role made. */
+/** A token created with a token role. */
 export const createdToken = tokenOf('batch-token');
-/** The token of a login, or one that was renewed. */
+/** The token of a login, or a renewed token. */
 export const loginToken = tokenOf('service-token');
 export type LoginToken = Read<typeof loginToken>;
 
 /** `auth/approle/role/:role/role-id`. */
 export const appRoleId = at('data', at('role_id', needed(text)));
-/** `auth/approle/role/:role/secret-id`: told this once. */
+/** `auth/approle/role/:role/secret-id`: the service returns it only once. */
 export const secretId = at('data', at('secret_id', needed(as(text, (id) => new Secret('login-secret', id)))));
 
-/** `sys/quotas/config`. What a write leaves out is reset: all that was read is written back. */
+/** `sys/quotas/config`. A write resets every omitted member, so all members that were read must be written back. */
 export const quotaConfig = dataObject({
   rateLimitExemptPaths: needed(texts),
-  /** Not told by older versions. */
+  /** Absent in older versions. */
   absoluteRateLimitExemptPaths: texts,
   enableRateLimitAuditLogging: withDefault(flag, false),
   enableRateLimitResponseHeaders: withDefault(flag, false),
 });
 export type QuotaConfig = Read<typeof quotaConfig>;
 
-/** The names of a list. */
+/** The names in a list. */
 export const names = data(at('keys', needed(texts)));
 
 export const rateLimitQuota = dataObject({
-  /** Absent: it limits everything that no other quota is about. */
+  /** Absent: the quota limits all paths without a more specific quota. */
   path: text,
   rate: number,
   /** Seconds. */
   interval: number,
-  /** Absent on the community edition, and on older versions: by client address. */
+  /** Absent on the community edition and in older versions, which group by client address. */
   groupBy: text,
 });
 export type RateLimitQuota = Read<typeof rateLimitQuota>;
 
 export const policy = data(at('policy', withDefault(text, '')));
 
-/** By their paths, with a slash at the end, such as `file/`. `local`: not replicated to secondaries. */
+/** Audit devices by mount path, with a trailing slash, such as `file/`. `local`: not replicated to secondaries. */
 const DEVICES = entries(object({ type: text, local: flag }));
 
-/** The audit devices of `sys/audit` by mount path. Their options are not read: they may name files and hosts. */
+/** The audit devices in `sys/audit` with their mount paths. Their options are not read: they may name files and hosts. */
 export function auditDevices(body: unknown, place: Place) {
   return data(DEVICES)(body, place).map(([path, device]) => ({ path, ...device }));
 }
 
 /** The engine that serves a path. */
 export const mount = dataObject({
-  /** With a slash at its end. */
+  /** With a trailing slash. */
   path: needed(text),
   type: needed(text),
-  /** Of a key-value engine; version 1 tells none, or no options at all. */
+  /** Options of a key-value engine; version 1 returns no version, or no options at all. */
   options: withDefault(object({ version: text }), {}),
-  /** It stays on its cluster in performance replication. */
+  /** Not included in performance replication. */
   local: flag,
 });
 
-/** Where a key stands in a key-value engine. */
+/** Location of a key in a key-value engine. */
 export interface KeyPlace {
   /** Mount of the engine, such as `secret`. */
   readonly mount: string;
-  /** Path of the key below it. */
+  /** Path of the key below the mount. */
   readonly path: string;
   /** Version of the engine. */
   readonly version: 1 | 2;
 }
 
-/** The entries of a key that are texts. */
+/** The entries of a key whose values are strings. */
 export function keyValueEntries(body: unknown, place: Place, { version }: KeyPlace): Readonly<Record<string, string>> {
   const entries = Object.entries(at('data', inVersion(version, needed(anyObject)))(body, place));
   return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
 }
 
-/** A version 2 engine wraps what was written once more. */
+/** A version 2 engine wraps the entries in one more `data`. */
 function inVersion<T>(version: 1 | 2, read: Reader<T>): Reader<T> {
   return version === 1 ? read : at('data', read);
 }

@@ -7,22 +7,22 @@ import type { Place } from './shape';
 import type { HttpMethod, RequestBody, RequestDescription } from './types';
 
 /*
- * The table of all calls: method, path, parameters, answer. `ServiceClient` has a method for each, under the same name.
- * Section numbers are those of the interface document.
+ * The table of all calls: method, path, parameters, and answer. `ServiceClient` has a method with the same name for each.
+ * Section numbers such as "4.1" refer to the interface document; "facts" refers to the list of facts about the service.
  */
 
-/** One call. `P`: its parameters, a text where there is only the one in its path; `void` for none. */
+/** One call. `P` is the type of its parameters: a string if the only one is in its path, `void` if there are none. */
 export interface Endpoint<P, T> extends Omit<RequestDescription, 'path' | 'body' | 'consume'> {
-  /** Below `/v1/`, with `:name` for a parameter. */
+  /** Path below `/v1/`, with `:name` for a parameter. */
   readonly path: string | ((parameters: P) => string);
   readonly body?: (parameters: P) => RequestBody;
   readonly takesParameters: boolean;
   readonly consume?: (parameters: P) => NonNullable<RequestDescription['consume']>;
-  /** What the answer says; absent where it says nothing: the service took the request, and its state is to be read. */
+  /** Reads the answer. Absent if the answer has no data: the service accepted the request, and its state must be read. */
   readonly read?: (body: unknown, place: Place, parameters: P) => T;
-  /** Where this is no error but an answer: 404 is `undefined`. */
+  /** A 404 is not an error: the call returns `undefined`. */
   readonly mayBeAbsent?: boolean;
-  /** Sent in the header too where the call is refused without a token there. */
+  /** The token to send in the header as well, if the call is refused without a token there. */
   readonly tokenForHeader?: (parameters: P) => Secret;
 }
 type Read<P, T> = Required<Endpoint<P, T>>['read'];
@@ -36,17 +36,17 @@ function get<T>(path: string, read: Read<void, T>, more: More<void, T> = {}): En
   return { method: 'GET', path, effect: 'reads', takesParameters: false, read, ...more };
 }
 
-/** Its parameter is the one in its path. */
+/** A read whose only parameter is in its path. */
 function getOne<T>(path: string, read: Read<string, T>): Endpoint<string, T> {
   return { method: 'GET', path, effect: 'reads', takesParameters: true, read };
 }
 
-/** The same; `undefined` where there is none. */
+/** The same as `getOne`, but returns `undefined` for a 404. */
 function find<T>(path: string, read: Read<string, T>): Endpoint<string, T | undefined> {
   return { ...getOne<T | undefined>(path, read), mayBeAbsent: true };
 }
 
-/** A call without parameters that changes something and has no data to return. */
+/** A call without parameters that changes something and returns no data. */
 function act(path: string, more: { readonly method?: HttpMethod; readonly changesRoles?: boolean } = {}) {
   return endpoint<void, void>({ method: 'POST', path, effect: 'changes', takesParameters: false, ...more });
 }
@@ -62,35 +62,38 @@ function post<P, T>(path: string, body: (parameters: P) => RequestBody, read: Re
 export interface JoinParameters {
   /** Overrides the API address that is embedded in the token. */
   readonly primaryApiAddr?: string;
-  /** PEM file on the disk of the secondary's node. */
+  /** Path of a PEM file on the disk of the secondary's node. */
   readonly caFile?: string;
   /** Directory of PEM files on the disk of the secondary's node. */
   readonly caPath?: string;
 }
 
 interface UpdatePrimaryParameters extends JoinParameters {
-  /** `''` makes the cluster stay a secondary and forget any past primary. Exactly one of this and the addresses. */
+  /**
+   * `''`: the cluster stays a secondary and forgets its primary. Exactly one of `token` and `updatePrimaryAddrs` is
+   * required.
+   */
   readonly token?: Secret<'activation-token'> | '';
-  /** Cluster addresses, tried one at a time. Not allowed on a cluster that was just demoted for DR. */
+  /** Cluster addresses, tried one after the other. Not allowed on a cluster that was just demoted for DR. */
   readonly updatePrimaryAddrs?: readonly string[];
 }
 
 interface PromoteParameters {
-  /** Cluster address that the primary gives to secondaries. Absent: the node's own. */
+  /** Cluster address that the primary advertises to secondaries. Default: the node's own. */
   readonly primaryClusterAddr?: string;
-  /** Promote even if safety checks fail: unreplicated data is lost. Never set on a caller's behalf. */
+  /** Promotes even if safety checks fail; unreplicated data is lost. Only set if the caller sets it. */
   readonly force?: boolean;
 }
 
-/** Authorises a call on a DR secondary: an operation token or a batch token with the right policy. Sent in the body. */
+/** Authorizes a call on a DR secondary: an operation token, or a batch token with the required policy. Sent in the body. */
 interface OperationToken {
   readonly drOperationToken: Secret;
 }
 
-/** Needed on a DR secondary; a performance secondary is authorised by the header, and is sent none. */
+/** Required on a DR secondary. Not sent to a performance secondary, where the token in the header authorizes the call. */
 type OfSecondary = Partial<OperationToken>;
 
-/** The calls that both kinds of replication have in the same shape (4.1, 4.2). */
+/** The calls that both kinds of replication have in common (sections 4.1 and 4.2). */
 function commonEndpoints(kind: ReplicationKind) {
   const base = `sys/replication/${kind}`;
   const authorisation = ({ drOperationToken }: OfSecondary): RequestBody => {
@@ -99,7 +102,7 @@ function commonEndpoints(kind: ReplicationKind) {
     return operationToken({ drOperationToken });
   };
   return {
-    /** Unauthenticated. */
+    /** Role and state of this kind of replication. Unauthenticated. */
     status: get(`${base}/status`, data(answer.replicationStatus(kind))),
     primary: {
       /** Makes the cluster a primary. Replication of this kind must be disabled. */
@@ -110,14 +113,18 @@ function commonEndpoints(kind: ReplicationKind) {
         }),
         { changesRoles: true },
       ),
-      /** Makes the primary an unconnected secondary. */
+      /** Turns the primary into a secondary that is not connected to any primary. */
       demote: act(`${base}/primary/demote`, { changesRoles: true }),
-      /** Ends replication here: all secondaries are cut off for good. */
+      /** Disables replication on the primary: all secondaries are permanently cut off. */
       disable: act(`${base}/primary/disable`, { changesRoles: true }),
       /**
-       * Issues an activation token. Needs `sudo`. Where the answer is lost, the id is taken and its token is unknown:
-       * revoke the id, then ask again. `id`: use the secondary's cluster ID, so that paths filters fit either reading of
-       * their key. `ttl`: Go duration or seconds, 30m where absent. `secondaryPublicKey`: the answer is encrypted for it.
+       * Issues an activation token. Needs `sudo`. If the answer is lost, the id is in use and its token is unknown: revoke
+       * the id, then ask again.
+       *
+       * - `id`: use the cluster ID of the secondary. Then its paths filter has the right key in either reading of the
+       *   interface.
+       * - `ttl`: Go duration or seconds; default 30m.
+       * - `secondaryPublicKey`: the public key that the token is encrypted with.
        */
       secondaryToken: post(
         `${base}/primary/secondary-token`,
@@ -128,15 +135,15 @@ function commonEndpoints(kind: ReplicationKind) {
         }),
         answer.activationToken,
       ),
-      /** Cuts a secondary off at once. */
+      /** Revokes a secondary, which cuts it off at once. */
       revokeSecondary: change(`${base}/primary/revoke-secondary`, ({ id }: { readonly id: string }) => ({
         id: filled('id', id),
       })),
     },
     secondary: {
-      /** A new key pair in the memory of the active node: valid until the next call, a restart or a leader change. */
+      /** Creates a key pair in the memory of the active node. Valid until the next call, a restart, or a leader change. */
       generatePublicKey: { ...act(`${base}/secondary/generate-public-key`), read: answer.secondaryPublicKey },
-      /** Makes the cluster a secondary. **All of its data is cleared at once.** */
+      /** Makes the cluster a secondary. **Deletes all of its data at once.** */
       enable: change(
         `${base}/secondary/enable`,
         ({ token, ...join }: JoinParameters & { readonly token: Secret<'activation-token'> }) => ({
@@ -145,7 +152,7 @@ function commonEndpoints(kind: ReplicationKind) {
         }),
         { changesRoles: true },
       ),
-      /** Makes the secondary a primary. For DR: NOT_CAUGHT_UP while it lags. */
+      /** Makes the secondary a primary. For DR, fails with NOT_CAUGHT_UP while the secondary lags. */
       promote: change(
         `${base}/secondary/promote`,
         (parameters: PromoteParameters & OfSecondary) => ({
@@ -155,9 +162,9 @@ function commonEndpoints(kind: ReplicationKind) {
         }),
         { unavailableMeansBehind: kind === 'dr', changesRoles: true },
       ),
-      /** Ends replication on the secondary. */
+      /** Disables replication on the secondary. */
       disable: change(`${base}/secondary/disable`, authorisation, { changesRoles: true }),
-      /** Assigns another primary. No data is wiped; paths filters must be created again after a new token. */
+      /** Assigns another primary. Does not delete data. After a new token, paths filters must be created again. */
       updatePrimary: change(
         `${base}/secondary/update-primary`,
         (parameters: UpdatePrimaryParameters & OfSecondary) => ({
@@ -171,19 +178,19 @@ function commonEndpoints(kind: ReplicationKind) {
 }
 
 /**
- * The four calls of a generation attempt (sections 3 and 4.1), for DR operation tokens and for root tokens: they share
- * one slot. From version 2.0 of the service on they need a token.
+ * The four calls of a generation attempt (sections 3 and 4.1), for DR operation tokens and for root tokens. Both kinds
+ * share one slot. Since version 2.0 of the service these calls need a token.
  */
 export function generationEndpoints<K extends GeneratedTokenKind>(base: string, kind: K) {
   const read = answer.generationAttempt(kind);
   return {
-    /** Progress of the single attempt of the active node. */
+    /** Reads the progress of the active node's only attempt. */
     readAttempt: get(`${base}/attempt`, read),
-    /** BAD_REQUEST where an attempt exists already. A sign-only `pgpKey` loses the token at the last share. */
+    /** Fails with BAD_REQUEST if an attempt exists. With a sign-only `pgpKey`, the token is lost at the last share. */
     startAttempt: post(`${base}/attempt`, ({ pgpKey }: { readonly pgpKey?: string }) => ({ pgp_key: pgpKey }), read),
-    /** Succeeds whether or not there is one. */
+    /** Cancels the attempt. Succeeds even if there is none. */
     cancelAttempt: act(`${base}/attempt`, { method: 'DELETE' }),
-    /** Gives one key share. Where the answer to the last share is lost, a token exists that nobody knows. */
+    /** Provides one key share. If the answer to the last share is lost, a token exists that nobody knows. */
     update: post(
       `${base}/update`,
       ({ key, nonce }: { readonly key: Secret; readonly nonce: string }) => ({
@@ -203,9 +210,12 @@ function drEndpoints() {
     secondary: {
       ...common.secondary,
       generateOperationToken: generationEndpoints(`${base}/generate-operation-token`, 'operation-token'),
-      /** Deletes the operation token that is given. */
+      /** Deletes the given operation token. */
       deleteOperationToken: change(`${base}/operation-token/delete`, operationToken),
-      /** Starts a reindex in the background. `skipFlush`: shorter lock, but a node killed before the flush loses it. */
+      /**
+       * Starts a reindex in the background. `skipFlush` holds the lock for less time, but a node that is killed before the
+       * flush loses the result.
+       */
       reindex: change(
         `${base}/reindex`,
         (
@@ -222,8 +232,8 @@ function drEndpoints() {
         }),
       ),
       /**
-       * Takes long on large stores. The service's own route table disagrees with its documentation on whether the token
-       * must be in the header too.
+       * Checks the Merkle tree; slow on large stores. The route table of the service contradicts its documentation on
+       * whether the token must also be in the header.
        */
       merkleCheck: {
         ...post(`${base}/merkle-check`, operationToken, data(answer.merkleReport)),
@@ -237,17 +247,17 @@ function drEndpoints() {
 function performanceEndpoints() {
   const base = 'sys/replication/performance';
   const common = commonEndpoints('performance');
-  /** The filter of a secondary as one side sees it; `undefined` where there is none. */
+  /** The filter of a secondary as the primary or the secondary sees it; `undefined` if there is none. */
   const dynamicFilter = (side: string) => find(`${base}/${side}/dynamic-filter/:id`, data(answer.dynamicFilter));
   const pathsFilter = `${base}/primary/paths-filter/:id`;
   return {
     ...common,
     primary: {
       ...common.primary,
-      /** The paths filter of one secondary; `id` is its cluster ID. */
+      /** The paths filter of one secondary (section 4.2); `id` is the cluster ID of the secondary. */
       pathsFilter: {
         read: find(pathsFilter, data(answer.pathsFilter)),
-        /** Replaces the whole filter. Defaults of the interface: `allow`, no paths. */
+        /** Replaces the complete filter. The interface defaults to `allow` with no paths. */
         write: change(pathsFilter, ({ mode, paths }: { readonly id: string } & Partial<answer.PathsFilter>) => ({
           mode,
           paths,
@@ -260,49 +270,49 @@ function performanceEndpoints() {
   };
 }
 
-/** Statuses of `sys/health` that describe the node instead of failing the read. */
+/** Status codes of `sys/health` that describe the node and are not errors. */
 const HEALTH_STATUSES: ReadonlySet<number> = new Set([200, 429, 472, 473, 474, 501, 503, 530]);
-/** Not initialised, sealed, or removed: nothing that the node could say of its cluster. */
+/** Not initialized, sealed, or removed: the node cannot report anything about its cluster. */
 const NODE_STATUSES: ReadonlySet<number> = new Set([501, 503, 530]);
 
-/** The reads and the few calls outside of the replication interface that runbooks need (facts 1.5 to 1.7, 5.7). */
+/** The reads and the few other calls that runbooks need outside the replication interface (facts 1.5 to 1.7, 5.7). */
 const SYS = {
   generateRoot: generationEndpoints('sys/generate-root', 'root-token'),
-  /** State of a node. Unauthenticated; a sealed or standing-by node is an answer, not an error. */
+  /** State of a node. Unauthenticated. A sealed or standby node is an answer, not an error. */
   health: get('sys/health', answer.health, {
     anyNode: true,
     dataStatuses: HEALTH_STATUSES,
     nodeStatuses: NODE_STATUSES,
   }),
-  /** Who a node holds to be active. Unauthenticated. */
+  /** Which node is active, according to the node that answers. Unauthenticated. */
   leader: get('sys/leader', answer.leader, { anyNode: true }),
-  /** Unauthenticated; answers on sealed nodes too. */
+  /** Seal state of a node. Unauthenticated. Sealed nodes answer too. */
   sealStatus: get('sys/seal-status', answer.sealStatus, { anyNode: true }),
-  /** Both kinds of replication at once. Unauthenticated. */
+  /** Status of both kinds of replication. Unauthenticated. */
   replicationStatus: get('sys/replication/status', data(answer.bothStatuses)),
-  /** Needs `sudo`. */
+  /** The enabled audit devices. Needs `sudo`. */
   auditDevices: get('sys/audit', answer.auditDevices),
-  /** A DR secondary answers with an operation token only. */
+  /** Checks that the service answers with the license. A DR secondary answers only with an operation token. */
   licenseStatus: endpoint<void, void>({
     ...{ method: 'GET', path: 'sys/license/status', effect: 'reads', takesParameters: false },
   }),
   /**
-   * The engine that serves a path such as `kv/runbooks-marker`. PERMISSION_DENIED where there is none, and where the token
-   * may do nothing below it.
+   * The engine that serves a path such as `kv/runbooks-marker`. Fails with PERMISSION_DENIED if there is none or the token
+   * has no rights below it.
    */
   mountOf: {
     ...getOne('', answer.mount),
     path: (path: string) => `sys/internal/ui/mounts/${keyPath(path)}`,
   },
   /**
-   * A snapshot of the raft storage: a gzip'd tar, given to the parameter as it arrives. The service may end it early with
-   * status 200: hold it against its own list of sums. Name the active node; no other one is tried then.
+   * A snapshot of the Raft storage: a gzipped tar archive, streamed to the parameter. The service may end it early with
+   * status 200: verify it against the list of checksums in it. Set `node` to the active node, so that no other is tried.
    */
   raftSnapshot: endpoint<NonNullable<RequestDescription['consume']>, void>({
     ...{ method: 'GET', path: 'sys/storage/raft/snapshot', effect: 'reads', takesParameters: true },
     consume: (take) => take,
   }),
-  /** What the token of the call may do on each path, e.g. `['update', 'sudo']`. */
+  /** The capabilities of the call's token on each path, such as `['update', 'sudo']`. */
   capabilitiesSelf: {
     ...post(
       'sys/capabilities-self',
@@ -314,18 +324,18 @@ const SYS = {
     ),
     effect: 'reads',
   } as const,
-  /** Facts of the token of the call. */
+  /** Properties of the call's token. */
   lookupSelf: get('auth/token/lookup-self', answer.tokenFacts),
-  /** A login by the auth method at a mount, with the members that this method takes. A DR secondary serves none. */
+  /** Logs in with the auth method at a mount; `body` has the members that the method needs. Not on a DR secondary. */
   login: {
     ...post('', ({ body }: { readonly mount: string; readonly body: RequestBody }) => body, answer.loginToken),
     path: ({ mount }: { readonly mount: string }) => `auth/${keyPath(`${mount}/login`)}`,
   },
-  /** Lengthens the life of the token of the call, never beyond its longest. */
+  /** Renews the call's token, never beyond its maximum TTL. */
   renewSelf: { ...act('auth/token/renew-self'), read: answer.loginToken },
-  /** Ends the token of the call. A batch token cannot be ended. */
+  /** Revokes the call's token. A batch token cannot be revoked. */
   revokeSelf: act('auth/token/revoke-self'),
-  /** Makes a token by a token role (facts 5.7). `ttl`: Go duration. Check `tokenType` of the answer. */
+  /** Creates a token with a token role (facts 5.7). `ttl`: Go duration. Check `tokenType` in the answer. */
   createBatchToken: post(
     'auth/token/create/:role',
     ({ ttl, policies }: { readonly role: string; readonly ttl?: string; readonly policies?: readonly string[] }) => ({
@@ -335,22 +345,22 @@ const SYS = {
     }),
     answer.createdToken,
   ),
-  /** What no rate-limit quota limits (facts 12.3), and how they answer. */
+  /** The paths that are exempt from rate-limit quotas (facts 12.3), and other settings of quotas. */
   quotaConfig: get('sys/quotas/config', answer.quotaConfig),
-  /** Replaces all of it: without `sys/quotas` among the exempt paths no quota that limits everything can be removed. */
+  /** Replaces the complete configuration. Without `sys/quotas` as an exempt path, a quota on everything cannot be removed. */
   writeQuotaConfig: change('sys/quotas/config', (config: answer.QuotaConfig) => ({
     rate_limit_exempt_paths: config.rateLimitExemptPaths,
     absolute_rate_limit_exempt_paths: config.absoluteRateLimitExemptPaths,
     enable_rate_limit_audit_logging: config.enableRateLimitAuditLogging,
     enable_rate_limit_response_headers: config.enableRateLimitResponseHeaders,
   })),
-  /** The names of all rate-limit quotas; `undefined` where there is none. */
+  /** The names of all rate-limit quotas; `undefined` if there are none. */
   rateLimitQuotas: {
     ...get<readonly string[] | undefined>('sys/quotas/rate-limit?list=true', answer.names),
     mayBeAbsent: true,
   },
   rateLimitQuota: find('sys/quotas/rate-limit/:name', answer.rateLimitQuota),
-  /** Limits every path that is not exempt. `interval`: Go duration. `groupBy: 'none'`, on Enterprise: one bucket for all. */
+  /** Limits all paths that are not exempt. `interval`: Go duration. `groupBy: 'none'` (Enterprise): one bucket for all clients. */
   createRateLimitQuota: change(
     'sys/quotas/rate-limit/:name',
     ({
@@ -365,7 +375,7 @@ const SYS = {
     }) => ({ rate, interval, group_by: groupBy }),
   ),
   deleteRateLimitQuota: { ...change<string>('sys/quotas/rate-limit/:name', () => ({})), method: 'DELETE' } as const,
-  /** An AppRole, made by people once: its method at the usual mount, the role, and what a worker logs in with. */
+  /** Sets up the AppRole that workers log in with: the auth method at its default mount, the role, and its secret ID. */
   appRole: {
     enable: change('sys/auth/approle', () => ({ type: 'approle' })),
     write: change(
@@ -379,7 +389,7 @@ const SYS = {
     roleId: getOne('auth/approle/role/:role/role-id', answer.appRoleId),
     makeSecretId: post('auth/approle/role/:role/secret-id', (_: { readonly role: string }) => ({}), answer.secretId),
   },
-  /** The text of an ACL policy, in HCL. */
+  /** The text of an ACL policy, in HCL; `undefined` if there is none. */
   policy: find('sys/policies/acl/:name', answer.policy),
   writePolicy: change('sys/policies/acl/:name', ({ policy }: { readonly name: string; readonly policy: string }) => ({
     policy,
@@ -391,9 +401,9 @@ const READ_KEY: Endpoint<KeyPlace, Readonly<Record<string, string>> | undefined>
   read: answer.keyValueEntries,
 };
 
-/** Values of key-value engines. Mount and version are those that `sys.mountOf` tells. */
+/** Values in key-value engines. `sys.mountOf` returns the mount and version. */
 const KEY_VALUE = {
-  /** The entries of a key; `undefined` where it does not exist. */
+  /** Reads the entries of a key; `undefined` if the key does not exist. */
   read: READ_KEY,
   /** Replaces the entries of a key. */
   write: {
@@ -407,7 +417,7 @@ const KEY_VALUE = {
 /** All calls, in the order of the interface document. */
 export const ENDPOINTS = { dr: drEndpoints(), performance: performanceEndpoints(), sys: SYS, keyValue: KEY_VALUE };
 
-/** The path of a call with its parameters in it, percent-encoded. */
+/** The path of a call with its percent-encoded parameters. */
 export function pathOf<P>({ path }: Endpoint<P, unknown>, parameters: P): string {
   if (typeof path === 'function') return path(parameters);
   return path.replace(/:(\w+)/g, (_all, name: string) => {
@@ -419,18 +429,18 @@ export function pathOf<P>({ path }: Endpoint<P, unknown>, parameters: P): string
 
 function keyPath(path: string): string {
   const segments = path.split('/');
-  if (segments.length < 2) throw invalid('"path" must be a mount and a key');
+  if (segments.length < 2) throw invalid('"path" must have a mount and a key');
   return segments.map((part) => segment('path', part)).join('/');
 }
 
-/** The path under which the interface serves a key: what policies name. */
+/** The API path of a key, as policies name it. */
 export function apiPathOf({ mount, path, version }: KeyPlace): string {
   return keyPath(version === 1 ? `${mount}/${path}` : `${mount}/data/${path}`);
 }
 
 function segment(name: string, value: unknown): string {
   const text = filled(name, value);
-  if (text === '.' || text === '..') throw invalid(`"${name}" must be more than dots`);
+  if (text === '.' || text === '..') throw invalid(`"${name}" must not be "." or ".."`);
   return encodeURIComponent(text);
 }
 
@@ -440,11 +450,11 @@ function operationToken({ drOperationToken }: OperationToken): RequestBody {
 
 function updatePrimaryBody({ token, updatePrimaryAddrs, ...join }: UpdatePrimaryParameters): RequestBody {
   if (token !== undefined && updatePrimaryAddrs !== undefined)
-    throw invalid('"token" and "updatePrimaryAddrs" exclude each other');
+    throw invalid('"token" and "updatePrimaryAddrs" are mutually exclusive');
   if (token === undefined && (updatePrimaryAddrs === undefined || updatePrimaryAddrs.length === 0))
-    throw invalid('one of "token" and "updatePrimaryAddrs" is required');
+    throw invalid('either "token" or "updatePrimaryAddrs" is required');
   if (token !== undefined && token !== '' && token.reveal() === '')
-    throw invalid('an empty secret as "token": pass an empty string to forget the primary');
+    throw invalid('"token" must not be an empty secret; pass an empty string to forget the primary');
   return { token, update_primary_addrs: updatePrimaryAddrs, ...joinBody(join) };
 }
 

@@ -18,11 +18,12 @@ type Method<P, A> = [P] extends [void]
 export type GenerationEndpoints<K extends GeneratedTokenKind> = Methods<ReturnType<typeof generationEndpoints<K>>>;
 
 /**
- * Typed client of one cluster: the 34 endpoints of the replication administration interface and the sys reads.
+ * Typed client of one cluster: the 34 endpoints of the replication administration interface (sections 3 and 4 of the
+ * interface document), and the `sys` and key-value calls that runbooks need.
  *
- * Reads fall over from node to node; a request that changes something goes to another node only where it is certain that
- * it had no effect: it did not leave, or was answered by a redirect. Retrying belongs to the caller: every failure is a
- * RunbookError with `retryable`, `outcomeKnown` and, where the service gave it, `retryAfterMs`.
+ * If a node fails, a read is sent to the next node. A request that changes something goes to another node only if it
+ * certainly had no effect, because it was not sent or was answered with a redirect. The client does not retry otherwise:
+ * every failure is a RunbookError with `retryable`, `outcomeKnown`, and, if the service sent it, `retryAfterMs`.
  */
 export class ServiceClient extends NodeCaller {
   readonly dr: Methods<typeof ENDPOINTS.dr>;
@@ -39,7 +40,7 @@ export class ServiceClient extends NodeCaller {
     this.keyValue = methods.keyValue;
   }
 
-  /** Makes one call of the table and reads its answer. */
+  /** Makes one call in the table and reads its answer. */
   private async callEndpoint(
     endpoint: Endpoint<unknown, unknown>,
     parameters: unknown,
@@ -79,7 +80,7 @@ function methodsOf<T extends object>(table: T, call: CallEndpoint): Methods<T> {
       ? [name, (parameters: unknown, options?: CallOptions) => call(entry, parameters, options)]
       : [name, (options?: CallOptions) => call(entry, undefined, options)];
   });
-  // Member by member of the table.
+  // Built from the table, member by member.
   return Object.fromEntries(methods) as Methods<T>;
 }
 
@@ -88,9 +89,9 @@ function isEndpoint(entry: object): entry is Endpoint<unknown, unknown> {
 }
 
 /**
- * Names a lasting 500 of authenticated calls. Where the active node says 200 of itself, unauthenticated reads work and an
- * authenticated lookup of the same token answers 500 too, an audit device is the likely reason (facts 11.15), and
- * AUDIT_DEVICE_BLOCKED is returned; else `error` as it came. Makes up to three reads; never throws.
+ * Finds the likely cause of a persistent 500 from authenticated calls. An audit device is the likely cause (facts 11.15) if
+ * the health of the active node is 200, unauthenticated reads work, and an authenticated lookup of the same token answers
+ * 500 too. Returns AUDIT_DEVICE_BLOCKED in that case, and `error` unchanged otherwise. Makes up to three reads; never throws.
  */
 export async function diagnoseServerError(
   client: ServiceClient,
@@ -101,14 +102,14 @@ export async function diagnoseServerError(
   if (!(await authenticatedReadsFail(client, options))) return error;
   return new RunbookError(
     'AUDIT_DEVICE_BLOCKED',
-    `${error.message} (health is 200, authenticated reads fail as well)`,
+    `${error.message} (health is 200, but authenticated reads fail too)`,
     {
       cluster: client.cluster,
       httpStatus: 500,
       outcomeKnown: error.outcomeKnown,
       observed: 'health 200, authenticated lookup 500',
       needed: 'an audit device that accepts entries',
-      next: 'Check the audit devices of the active node (disk full, socket peer gone), then try again.',
+      next: 'Check the audit devices of the active node (full disk, unreachable socket), then try again.',
       cause: error,
     },
   );

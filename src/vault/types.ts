@@ -1,51 +1,54 @@
 import type { RunbookError } from '../errors';
 import type { Secret } from '../secret';
 
-/** One cluster of the service, as the client needs it. */
+/** The cluster that a client calls. */
 export interface ClusterTarget {
   readonly name: string;
-  /** API addresses of the nodes, e.g. `https://10.1.0.4:8200`. Plain HTTP is accepted on loopback only. */
+  /** API addresses of the nodes, such as `https://10.1.0.4:8200`. Plain HTTP is accepted only on loopback. */
   readonly addresses: readonly string[];
-  /** PEM file with the only roots that are trusted; read again on every use. Absent: the system's roots. */
+  /** PEM file with the only trusted roots; read again on every use. Default: the system's roots. */
   readonly caFile?: string;
-  /** PEM files with which this client shows itself, read again on every use. */
+  /** PEM files of the client's certificate and key; read again on every use. */
   readonly clientCertificate?: { readonly certificateFile: string; readonly keyFile: string };
 }
 
-/** What every call accepts. */
+/** Options of every call. */
 export interface CallOptions {
-  /** Sent as `X-Vault-Token`, and in no other place. */
+  /** Sent only as the header `X-Vault-Token`. */
   readonly token?: Secret;
   readonly signal?: AbortSignal;
-  /** Milliseconds for one request to one node, from connect to the last byte. Default: 4 000. */
+  /** Time limit of one request to one node in milliseconds, from connecting to the last byte. Default: 4,000. */
   readonly timeoutMs?: number;
-  /** Exactly this address of the target; no other node is tried and no redirect is followed. */
+  /** The only address to use, one of the target's; no other node is tried. */
   readonly node?: string;
 }
 
-/** What a caller asks for anyway, in the wave of its read, and what tells who leads as `sys/leader` does. */
+/** Evidence of which node leads, as good as `sys/leader`, from requests that the caller makes together with its read anyway. */
 export interface LeaderEvidence {
-  /** `every node`: all answered, and this one alone says that it leads: they agree anew, unless it was forgotten. */
+  /**
+   * `every node`: all nodes answered, and only this one reports that it leads. This renews their agreement, unless
+   * `forgetActiveNode` was called since the last agreement.
+   */
   readonly of: 'itself' | 'every node';
   readonly leads: (node: string) => Promise<boolean>;
 }
 
 export interface ServiceClientOptions {
-  /** Told, redacted, of what was odd in an answer but did not prevent its use. */
+  /** Receives redacted warnings about answers that were unusual but could be used. */
   onWarning?(warning: string): void;
-  /** Looks after the tokens of the calls. */
+  /** Manages the tokens of the calls. */
   readonly tokens?: TokenGuard;
 }
 
-/** Whoever keeps the tokens that a client sends. */
+/** Manages the tokens that a client sends. */
 export interface TokenGuard {
-  /** @throws RunbookError where this token is not for this cluster; nothing is sent then */
+  /** @throws RunbookError if this token is not for this cluster; nothing is sent then. */
   demandOwn(token: Secret): void;
   /**
-   * Another token in the place of one that was refused (403). The call is sent once more with it, and never again; a
-   * change of roles is left to the caller, which reads its credential anew.
+   * Returns a replacement for a token that was refused (403). The call is sent once more with it. A change of roles is not
+   * sent again: the caller reads its credential again and repeats the call.
    *
-   * @param about.repeated - that call was refused too: nothing but the refusal is wanted
+   * @param about.repeated - the replacement was refused too: only the error for the refusal is wanted
    * @throws RunbookError the refusal, with what people can do
    */
   instead(
@@ -58,10 +61,10 @@ export interface TokenGuard {
 
 export type HttpMethod = 'GET' | 'POST' | 'DELETE';
 
-/** A member of a request body. Secrets are revealed while the body is serialised. */
+/** A member of a request body. Secrets are revealed only when the body is serialized. */
 export type BodyValue = string | boolean | number | readonly string[] | Secret | RequestBody;
 
-/** Members of a request body; absent ones are left out. */
+/** Members of a request body; undefined members are omitted. */
 export interface RequestBody {
   readonly [name: string]: BodyValue | undefined;
 }
@@ -69,22 +72,22 @@ export interface RequestBody {
 /** One call of the interface, before a node is chosen for it. */
 export interface RequestDescription {
   readonly method: HttpMethod;
-  /** Below `/v1/`, every variable segment percent-encoded. */
+  /** Path below `/v1/`, with every variable segment percent-encoded. */
   readonly path: string;
   readonly body?: RequestBody;
-  /** `reads` may be sent again, to any node; `changes` only where it certainly had no effect. */
+  /** `reads`: may be sent again, to any node. `changes`: may be sent again only if it certainly had no effect. */
   readonly effect: 'reads' | 'changes';
   /** Status codes that carry data on this path although they are errors elsewhere. */
   readonly dataStatuses?: ReadonlySet<number>;
-  /** Those of them by which a node speaks for itself alone: another node is asked too, where none is named. */
+  /** The `dataStatuses` that describe only the node and not its cluster: another node is asked too, unless one is given. */
   readonly nodeStatuses?: ReadonlySet<number>;
-  /** Every node answers for itself: no need to look for the active one first. */
+  /** Every node answers for itself, so the active node need not be found first. */
   readonly anyNode?: boolean;
-  /** The roles of clusters change with it, and the leader with them. */
+  /** The call changes the role of the cluster, which may also change its leader. */
   readonly changesRoles?: boolean;
-  /** Takes the body of a 200 as it arrives: it may be larger than memory. What it throws ends the call. */
+  /** Streams the body of a 200, which may be larger than memory. An error that it throws ends the call. */
   readonly consume?: (body: AsyncIterable<Uint8Array>) => Promise<void>;
-  /** 503 of this call means that the secondary has not caught up, unless the node is sealed. */
+  /** A 503 of this call means that the secondary has not caught up, unless the node is sealed. */
   readonly unavailableMeansBehind?: boolean;
 }
 
@@ -92,6 +95,6 @@ export interface RequestDescription {
 export interface ServiceAnswer {
   readonly status: number;
   readonly node: string;
-  /** The first JSON document of the body; `undefined` where there was none. */
+  /** The first JSON document of the body; `undefined` if there is none. */
   readonly body: unknown;
 }

@@ -7,10 +7,10 @@ import { oneLine } from '../contracts/words';
 import { redact } from '../keys';
 
 /**
- * A logger that writes one JSON object per line: known fields only, every text redacted, errors as code and message
- * without stack, because stacks of parsers quote what they parse.
+ * Creates a logger that writes one JSON object per line. It writes only known fields and redacts every text. Errors are
+ * logged as code and message, without a stack: the stack of a parser error quotes the parsed text.
  *
- * @param destination file descriptor or stream; default standard error.
+ * @param destination file descriptor or stream; default: standard error.
  */
 export function createLogger(level: string, destination: number | pino.DestinationStream = 2): Logger {
   const stream = typeof destination === 'number' ? pino.destination({ dest: destination, sync: true }) : destination;
@@ -20,7 +20,7 @@ export function createLogger(level: string, destination: number | pino.Destinati
       base: undefined,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }), log: loggedFields },
-      // Turned into a plain field by the formatter above; pino's own serializer would add the stack.
+      // The formatter above turns the error into text; pino's own serializer would add the stack.
       serializers: { err: (error: unknown) => error },
       hooks: {
         logMethod(args, method) {
@@ -33,7 +33,7 @@ export function createLogger(level: string, destination: number | pino.Destinati
   );
 }
 
-/** What of an entry's fields may be written. */
+/** The fields of an entry that may be logged. */
 export function loggedFields(entry: Readonly<Record<string | symbol, unknown>>): Record<string, unknown> {
   const fields: Record<string, unknown> = {};
   for (const name of LOGGED_FIELDS) {
@@ -47,12 +47,12 @@ export function loggedFields(entry: Readonly<Record<string | symbol, unknown>>):
   return fields;
 }
 
-/** A log is read in terminals too: they show what others wrote, and obey none of it. */
+/** Logs are also read in terminals: text from others must not contain line breaks or control sequences. */
 function shown(text: string): string {
   return oneLine(redact(text));
 }
 
-/** A workflow failure says little by itself: its causes say what happened. */
+/** The error with its causes: a workflow failure alone does not show what happened. */
 function describeError(error: Error): string {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
   const cause = error.cause instanceof Error ? ` <- ${describeError(error.cause)}` : '';
@@ -67,33 +67,33 @@ const TO_PINO = {
   ERROR: 'error',
 } as const satisfies Record<LogLevel, string>;
 
-/** Our logger as the SDK takes it. */
+/** Adapts our logger to the interface of the SDK. */
 export function sdkLogger(log: Logger): SdkLogger {
   return new DefaultLogger('TRACE', ({ level, message, meta }) => {
-    // The worker of the key directory's queue has activities only, on purpose.
+    // The worker for the queue of the key directory has only activities, by design.
     if (message.startsWith('No workflows registered')) return;
     log[TO_PINO[level]](meta ?? {}, message);
   });
 }
 
-/** Gives the SDK our logger. Only the first call in a process counts: the SDK has one runtime. */
+/** Installs our logger in the SDK. Only the first call in a process has an effect, because the SDK has one runtime. */
 export function installLogger(log: Logger): void {
   try {
     Runtime.install({
       logger: sdkLogger(log),
       telemetryOptions: { logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } },
-      // The programs decide themselves what a signal means.
+      // Each program handles signals itself.
       shutdownSignals: [],
     });
   } catch (error) {
-    // The runtime exists already: an embedding program, such as a test, has installed its own.
+    // The runtime exists already: the embedding program, such as a test, has installed its own.
     if (!(error instanceof Error && error.name === 'IllegalStateError')) throw error;
   }
 }
 
 /**
- * Lets a process end whose worker was refused: the SDK's runtime keeps it alive until the last client or worker is gone,
- * and there was none.
+ * Lets the process exit after a worker was refused. Otherwise the SDK's runtime keeps the process alive until its last
+ * client or worker is closed, and there never was one.
  */
 export async function releaseRuntime(): Promise<void> {
   await Runtime.instance().shutdown();

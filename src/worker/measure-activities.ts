@@ -7,8 +7,8 @@ import type { Served } from '../report/run-record';
 const { TIMEOUT_TYPE_HEARTBEAT, TIMEOUT_TYPE_START_TO_CLOSE } = temporal.api.enums.v1.TimeoutType;
 
 /**
- * Says beside each result, and beside each failure, when the last attempt began and ended and which it was. The run
- * learns of an activity only when its own next turn begins: without this it could not tell the time that the service
+ * Adds to each result and each failure when the last attempt began and ended, and its number. A run learns of the end
+ * of an activity only at its next workflow task. Without this data it could not distinguish the time that the service
  * took from the time that Temporal and the workers took.
  */
 export const measureActivities: ActivityInterceptorsFactory = (context) => ({
@@ -40,7 +40,7 @@ async function measure(context: Context, activity: () => Promise<unknown>): Prom
   }
 }
 
-/** Whether the attempt before this one ended because its worker was lost, as the server has it. */
+/** Whether, according to the Temporal server, the previous attempt ended because its worker was lost. */
 async function workerLost({ info, client }: Context): Promise<boolean> {
   const run = info.workflowExecution;
   if (!run) return false;

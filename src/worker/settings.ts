@@ -10,13 +10,14 @@ import { redact, Secret } from '../secret';
 const KEY_STORAGES = ['memory', 'disk'] as const;
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'];
 
-/** Memory-backed on Linux. Elsewhere there is no such place, and the key storage must be declared to be a disk. */
+/** Memory-backed on Linux. Other systems have no such directory; there `RUNBOOKS_KEY_STORAGE` must be `disk`. */
 const DEFAULT_KEY_DIRECTORY = `/dev/shm/replication-runbooks-${userInfo().uid}/keys`;
 
 /**
- * Reads the settings of a worker.
+ * Reads the settings of a worker from its environment.
  *
- * @throws RunbookError `INVALID_INPUT`, `SEAL_KEY_MISSING`, naming the variable and never a secret's value.
+ * @throws RunbookError `INVALID_INPUT` or `SEAL_KEY_MISSING`; the text has the name of the variable, never a secret
+ *   value.
  */
 export function workerSettings(env: NodeJS.ProcessEnv) {
   const logLevel = given(env, 'RUNBOOKS_LOG_LEVEL') ?? 'info';
@@ -29,83 +30,83 @@ export function workerSettings(env: NodeJS.ProcessEnv) {
     inventoryPath: inventoryPath(env),
     sealKeys: readSealKeys(env),
     keyDirectory: resolve(given(env, 'RUNBOOKS_KEY_DIR') ?? DEFAULT_KEY_DIRECTORY),
-    /** Where the key records of ceremonies may lie: a memory-backed file system, or any. */
+    /** Storage required for the key records of ceremonies: `memory` (a memory-backed file system) or `disk` (any). */
     keyStorage,
-    /** Where reports of ended runs are kept as files too; undefined: nowhere. */
+    /** Directory for report files of ended runs; undefined: no files are written. */
     reportDirectory: reportDirectory === undefined ? undefined : resolve(reportDirectory),
     taskQueue: taskQueueSetting(env),
     logLevel,
   };
 }
 
-/** What a worker reads from its environment. `docs/cli.md` lists the variables. */
+/** The settings of a worker. `docs/cli.md` lists the environment variables. */
 export type WorkerSettings = Readonly<ReturnType<typeof workerSettings>>;
 
-/** The task queue of this site: `RUNBOOKS_TASK_QUEUE` or the default one. */
+/** The main task queue: `RUNBOOKS_TASK_QUEUE`, or else the default. */
 export function taskQueueSetting(env: NodeJS.ProcessEnv): string {
   return given(env, 'RUNBOOKS_TASK_QUEUE') ?? DEFAULT_TASK_QUEUE;
 }
 
-/** How this worker names itself to Temporal, whose Web UI and `runbook doctor` show it: process, host and version. */
+/** The identity of this worker in Temporal, with process ID, host, and version. The Web UI and `runbook doctor` show it. */
 export const workerIdentity = (): string => `${process.pid}@${hostname()}/${programVersion()}`;
 
-/** The version in the name that a worker gives itself. */
+/** The version in the identity of a worker. */
 export const versionOf = (identity: string): string => /\/([^/]+)$/.exec(identity)?.[1] ?? 'unknown';
 
-/** @throws RunbookError `INVALID_INPUT` where `RUNBOOKS_INVENTORY` is not set. */
+/** @throws RunbookError `INVALID_INPUT` if `RUNBOOKS_INVENTORY` is not set. */
 export function inventoryPath(env: NodeJS.ProcessEnv): string {
   const path = given(env, 'RUNBOOKS_INVENTORY');
   if (path !== undefined) return resolve(path);
   throw new RunbookError('INVALID_INPUT', 'RUNBOOKS_INVENTORY is not set.', {
     needed: 'the path of the inventory file',
-    next: 'Set RUNBOOKS_INVENTORY, and try the file with "runbook inventory check".',
+    next: 'Set RUNBOOKS_INVENTORY, and check the file with "runbook inventory check".',
   });
 }
 
-/** From a file alone: an environment is shown by service managers, and inherited by programs that nobody thinks of. */
+/** Reads seal keys only from a file: service managers show environments, and every child process inherits them. */
 function readSealKeys(env: NodeJS.ProcessEnv): Secret<'private-key'> {
   if (given(env, 'RUNBOOKS_SEAL_KEYS') !== undefined)
-    throw new RunbookError('INVALID_INPUT', 'RUNBOOKS_SEAL_KEYS is set; seal keys are read from a file alone.', {
-      observed: 'entries in a variable, which no worker reads',
-      needed: 'the same entries in a file: without them nothing that they sealed can be opened',
-      next: 'Put its entries into a file that only the worker can read, name it with RUNBOOKS_SEAL_KEYS_FILE, unset RUNBOOKS_SEAL_KEYS, and start again.',
+    throw new RunbookError('INVALID_INPUT', 'RUNBOOKS_SEAL_KEYS is set, but seal keys are read only from a file.', {
+      observed: 'seal keys in an environment variable, which workers do not read',
+      needed: 'the same entries in a file; values that were sealed with them cannot be opened without them',
+      next: 'Put its entries into a file that only the worker can read, set RUNBOOKS_SEAL_KEYS_FILE to that file, unset RUNBOOKS_SEAL_KEYS, and start the worker again.',
     });
   const file = given(env, 'RUNBOOKS_SEAL_KEYS_FILE');
   if (file === undefined) {
     throw new RunbookError('SEAL_KEY_MISSING', 'RUNBOOKS_SEAL_KEYS_FILE is not set.', {
-      next: 'Make a key with "runbook keys seal" and give every worker the same one.',
+      next: 'Create a key with "runbook keys seal", and give every worker the same key.',
     });
   }
   try {
     return new Secret('private-key', readFileSync(file, 'utf8'));
   } catch (error) {
     const reason = errnoOf(error) ?? 'unknown reason';
-    throw new RunbookError('SEAL_KEY_MISSING', `RUNBOOKS_SEAL_KEYS_FILE, ${file}, cannot be read (${reason}).`);
+    throw new RunbookError('SEAL_KEY_MISSING', `RUNBOOKS_SEAL_KEYS_FILE: ${file} cannot be read (${reason}).`);
   }
 }
 
-/** An empty variable counts as not set, as in most programs. */
+/** An empty variable counts as not set. */
 function given(env: NodeJS.ProcessEnv, name: string): string | undefined {
   return env[name] || undefined;
 }
 
 function badVariable(name: string, needed: string): RunbookError {
-  return new RunbookError('INVALID_INPUT', `${name} has a value that is not known.`, { needed });
+  return new RunbookError('INVALID_INPUT', `${name} has an unknown value.`, { needed });
 }
 
-/** Where the payload converter is, for workers and clients: it must be loadable by the SDK itself. */
+/** The payload converter of workers and clients, as a path because the SDK loads it itself. */
 export const DATA_CONVERTER = { payloadConverterPath: require.resolve('../contracts/payload-converter') };
 
-/** How a command line says which server and namespace to use; the profile file and `TEMPORAL_*` say the rest. */
+/** Command-line options for server and namespace; other settings come from the profile file and `TEMPORAL_*`. */
 export interface ConnectionFlags {
   readonly address?: string;
   readonly namespace?: string;
 }
 
 /**
- * Address, namespace and the rest of the connection's settings, from flags, `TEMPORAL_*` and the profile file.
+ * Returns the settings of the Temporal connection, from flags, `TEMPORAL_*`, and the profile file, in this precedence.
  *
- * @throws RunbookError `INVALID_INPUT` where they cannot be read.
+ * @throws RunbookError `INVALID_INPUT` if the profile file or the variables cannot be read.
  */
 export function connectionSettings(env: NodeJS.ProcessEnv, flags: ConnectionFlags = {}) {
   const overrideEnvVars = Object.fromEntries(
@@ -119,10 +120,10 @@ export function connectionSettings(env: NodeJS.ProcessEnv, flags: ConnectionFlag
       namespace: flags.namespace ?? loaded.namespace,
     };
   } catch (cause) {
-    throw new RunbookError('INVALID_INPUT', 'The Temporal profile file or the TEMPORAL_* variables cannot be used.', {
-      // The first line alone, and no cause: what follows quotes the file, which may hold an API key.
+    throw new RunbookError('INVALID_INPUT', 'The Temporal profile file or the TEMPORAL_* variables are not valid.', {
+      // Only the first line, and no cause: the rest quotes the file, which may contain an API key.
       observed: cause instanceof Error ? redact(cause.message.split('\n', 1)[0] ?? '') : 'unknown',
-      next: 'Correct the file named by TEMPORAL_CONFIG_FILE, or choose another profile with TEMPORAL_PROFILE.',
+      next: 'Correct the file in TEMPORAL_CONFIG_FILE, or choose another profile with TEMPORAL_PROFILE.',
     });
   }
 }

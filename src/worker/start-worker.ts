@@ -25,59 +25,61 @@ import type { WorkerSettings } from './settings';
 import { replayOpenRuns, workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
 import type { WorkflowCode } from './workflow-code';
 
-/** What an embedding program may give instead of the environment. */
+/** Options of a worker; an embedding program can set them instead of environment variables. */
 export interface WorkerOptions {
   /** Default: the environment of this process. */
   readonly env?: NodeJS.ProcessEnv;
-  /** Settings that replace those of the environment; where all are given the environment is not read. */
+  /** Replaces the settings from the environment. */
   readonly settings?: WorkerSettings;
-  /** Default: the file that the settings name. */
+  /** Default: the inventory file in the settings, read again when it changes. */
   readonly inventory?: Inventory;
-  /** Default: a connection by profile file and `TEMPORAL_*`. One that is given stays open. */
+  /** Default: a connection according to the profile file and `TEMPORAL_*`. A connection that is passed in stays open. */
   readonly connection?: NativeConnection;
   readonly namespace?: string;
-  /** The workflows, bundled. Default: the bundle of the build, else the sources. */
+  /** The bundled workflows. Default: the bundle of the build, or else the sources. */
   readonly bundle?: WorkflowBundleOption;
-  /** Default: JSON lines on standard error, redacted, which the SDK gets too. */
+  /** Default: redacted JSON lines on standard error; the SDK uses the same log. */
   readonly log?: Log;
-  /** Whether all open runs are replayed before the first poll. Default: true. */
+  /** Whether to replay all open runs before the first poll. Default: true. */
   readonly replay?: boolean;
-  /** For tests: shorter times of what is waited for by time alone. */
+  /** For tests: shorter durations of fixed waits. */
   readonly timing?: ActivityDependencies['timing'];
-  /** Start although a run that holds a lock does not replay. Default: false. */
+  /** Start even if a run that holds a lock does not replay. Default: false. */
   readonly ignoreReplayFailures?: boolean | undefined;
 }
 
 /** A worker that is ready to poll. */
 export interface RunningWorker {
-  /** Polls until {@link shutdown}, or until it fails. Closes what it opened. Call it once. */
+  /** Polls until {@link shutdown} or a failure, then closes everything that the worker opened. Call it once. */
   run(): Promise<void>;
-  /** Lets activities that are under way end, up to 30 s, then ends {@link run}. */
+  /** Waits up to 30 s for running activities to end, then ends {@link run}. */
   shutdown(): void;
   readonly taskQueue: string;
-  /** Identifier of the key directory; names the second task queue. */
+  /** Identifier of the key directory; part of the name of the second task queue. */
   readonly keyHome: string;
 }
 
 const SWEEP_INTERVAL_MS = 3 * 60_000;
-/** How often the inventory's file is looked at. */
-const LOOK_MS = 2_000;
-/** Cached runs; each costs some MiB (the SDK's own default grows with the heap and has ended workers). */
+/** How often the inventory file is checked for changes. */
+const INVENTORY_POLL_MS = 2_000;
+/** Cached runs; each uses some MiB. The SDK's own default grows with the heap, and workers have run out of memory. */
 const MAX_CACHED_WORKFLOWS = 100;
-/** How long a run waits for the worker that has it in its cache, which may have been killed inside an outage. */
+/** How long a run waits for the worker that has it in its cache; that worker may have been killed during an outage. */
 const STICKY_TIMEOUT = '2s';
-/** Heartbeats reach the server nearly as they are made: within an outage a lost worker is noticed by them. */
+/** Short, so that heartbeats reach the server almost at once: a missing one reveals a lost worker during an outage. */
 const HEARTBEAT_THROTTLE = '500ms';
 const SHUTDOWN_GRACE = '30s';
 const SHUTDOWN_FORCE = '40s';
 
 /**
- * Makes a worker: reads settings, inventory and keys, connects, checks that all open runs fit this version, and gives
- * one process that serves the main task queue and the queue of its key directory. Nothing is polled before `run`.
+ * Prepares a worker: reads settings, inventory, and keys, connects to Temporal, and checks that all open runs replay
+ * with this version. The worker serves the main task queue and the queue of its key directory. It does not poll before
+ * `run`.
  *
- * Core dumps of this process would hold ceremony keys: forbid them where it runs (`ulimit -c 0`).
+ * A core dump of this process would contain ceremony keys: disable core dumps on the host (`ulimit -c 0`).
  *
- * @throws RunbookError naming the setting, the inventory's lines, or the open run that does not fit.
+ * @throws RunbookError that names the wrong setting, the wrong lines of the inventory, or the open run that does not
+ *   replay.
  */
 export async function startWorker(options: WorkerOptions = {}): Promise<RunningWorker> {
   const env = options.env ?? process.env;
@@ -152,13 +154,14 @@ async function prepare(
       run: async () => {
         const running = runTogether(workers);
         const stopSweeping = startSweeping(dependencies, namespace);
-        const looking = setInterval(() => void readInventoryAgain(inForce, dependencies, namespace), LOOK_MS).unref();
+        const reload = () => void readInventoryAgain(inForce, dependencies, namespace);
+        const reloading = setInterval(reload, INVENTORY_POLL_MS).unref();
         try {
-          // Asked to stop before it ran: a worker that was made must run once to let go of the connection.
+          // `shutdown` was called before `run`: a worker must run once to release its connection.
           if (stopping) workers.forEach(shutDown);
           await running;
         } finally {
-          clearInterval(looking);
+          clearInterval(reloading);
           await stopSweeping();
           await clusters.close();
           await close();
@@ -171,7 +174,7 @@ async function prepare(
   }
 }
 
-/** gRPC's codes DEADLINE_EXCEEDED and UNAVAILABLE: a server that is not there, or went away. */
+/** gRPC codes DEADLINE_EXCEEDED and UNAVAILABLE: the server cannot be reached, or the connection was lost. */
 const AWAY: readonly unknown[] = [4, 14];
 
 function isAway(error: unknown): boolean {
@@ -181,7 +184,7 @@ function isAway(error: unknown): boolean {
 
 function temporalAway(address: string | undefined, cause: unknown): RunbookError {
   return new RunbookError('TEMPORAL_UNAVAILABLE', `No Temporal server answers at ${address ?? 'its address'}.`, {
-    next: 'Start one, or name it with TEMPORAL_ADDRESS or a profile file.',
+    next: 'Start a Temporal server, or set its address with TEMPORAL_ADDRESS or a profile file.',
     cause,
   });
 }
@@ -196,7 +199,7 @@ async function connect(env: NodeJS.ProcessEnv) {
   }
 }
 
-/** One process serves two task queues: that of all workers, and that of its key directory. */
+/** One process serves two task queues: the main queue of all workers and the queue of its own key directory. */
 async function createWorkers(
   dependencies: ActivityDependencies,
   clusters: Clusters,
@@ -227,7 +230,7 @@ async function createWorkers(
   return [main, await Worker.create({ ...common, interceptors, taskQueue: keys })];
 }
 
-/** Runs all workers; when one ends, by failure or shutdown, the others are shut down too. */
+/** Runs all workers. When one ends, by failure or shutdown, the others are shut down too. */
 async function runTogether(workers: readonly Worker[]): Promise<void> {
   const runs = workers.map((worker) => worker.run().finally(() => workers.forEach(shutDown)));
   const results = await Promise.allSettled(runs);
@@ -239,8 +242,8 @@ function shutDown(worker: Worker): void {
 }
 
 /**
- * Sweeps the records' tokens now, once this worker polls: it may be the only one that answers for them. Then ceremony keys
- * and tokens every few minutes. Gives what ends it.
+ * Sweeps the tokens in the records once now, when this worker polls: no other worker may be running. After that, sweeps
+ * ceremony keys and tokens every {@link SWEEP_INTERVAL_MS}. Returns a function that stops the sweeps.
  */
 function startSweeping(dependencies: ActivityDependencies, namespace: string): () => Promise<unknown> {
   const { log } = dependencies;
@@ -250,14 +253,14 @@ function startSweeping(dependencies: ActivityDependencies, namespace: string): (
         .then(() => tellOverdueReadiness(dependencies, namespace, deployment))
         .catch((error: unknown) => log.warn({ error }, 'Sweeping the records failed; the next sweep tries again'));
   };
-  // Apart: clusters that do not answer must not keep keys alive.
+  // Separate sweeps: clusters that do not answer must not delay the destruction of keys.
   const keys = againAndAgain(() => sweepKeys(dependencies, namespace));
   const records = againAndAgain(sweepRecords);
   records.begin();
   return () => Promise.all([keys.stop(), records.stop()]);
 }
 
-/** Has this done every few minutes, unless it is still under way: two at once would do the same twice. */
+/** Repeats a sweep every few minutes, but never runs two at the same time: the second would only repeat the work. */
 export function againAndAgain(sweep: () => Promise<void>) {
   let underWay: Promise<void> | undefined;
   const begin = () => {
@@ -273,7 +276,7 @@ export function againAndAgain(sweep: () => Promise<void>) {
   return { begin, stop };
 }
 
-/** Takes a changed inventory, or tells people that its file is refused; the old one stays in force then. */
+/** Puts a changed inventory into force. If the file is refused, reports that; the previous inventory then stays in force. */
 export async function readInventoryAgain(
   inForce: InventoryInForce,
   dependencies: Pick<ActivityDependencies, 'inventory' | 'log'>,
@@ -285,30 +288,30 @@ export async function readInventoryAgain(
   const deployments = [...inventory.deployments.keys()];
   if (became === 'taken') {
     const digests = deployments.map((name) => `${name} ${inventoryDigest(inventory, name)}`).join(', ');
-    return log.info({ digests }, 'The inventory file was changed: it is in force now');
+    return log.info({ digests }, 'The inventory file has changed: the new inventory is in force now');
   }
-  const text = `The inventory file was changed and is refused; the one before stays in force. ${inForce.refusal?.message ?? ''}`;
-  const next = 'Correct it, with the help of `runbook inventory check`; the workers read it again within seconds.';
+  const text = `The inventory file has changed and is refused; the previous inventory stays in force. ${inForce.refusal?.message ?? ''}`;
+  const next = 'Correct the file with `runbook inventory check`. The workers read it again within seconds.';
   const finding = { severity: 'warning', code: 'inventory-refused', text, next } as const;
   for (const deployment of deployments) tellRecordAlarm(dependencies, namespace, deployment, finding);
 }
 
 const DESCRIBE_DEADLINE_MS = 5_000;
 
-/** Destroys ceremony keys that are past their time or belong to ended runs. A failure is logged; the next sweep tries again. */
+/** Destroys ceremony keys that have expired or belong to ended runs. A failure is logged; the next sweep tries again. */
 export async function sweepKeys(
   { keyRecords, temporal, log }: Pick<ActivityDependencies, 'keyRecords' | 'temporal' | 'log'>,
   namespace: string,
 ): Promise<void> {
   const isClosed = async (wid: string, rid: string, ns: string): Promise<boolean> => {
-    // Another namespace's runs are not ours to judge.
+    // This worker cannot see runs in other namespaces.
     if (ns !== namespace) return false;
     try {
       const handle = temporal.workflow.getHandle(wid, rid);
       const { status } = await temporal.withDeadline(Date.now() + DESCRIBE_DEADLINE_MS, () => handle.describe());
       return status.name !== 'RUNNING';
     } catch (error) {
-      // A run that the server no longer knows has ended too. Where it does not answer, the record waits for its time.
+      // A run that the server no longer knows has ended too. If the server does not answer, the keys expire later.
       if (error instanceof WorkflowNotFoundError) return true;
       throw error;
     }
@@ -321,7 +324,7 @@ export async function sweepKeys(
   }
 }
 
-/** The Workflow IDs under which this inventory's runbooks hold their locks. */
+/** The Workflow IDs that runbooks of this inventory use as locks. */
 function locksOf({ deployments }: Inventory): ReadonlySet<string> {
   return new Set(
     [...deployments.values()].flatMap(({ name, clusters }) => [
@@ -331,11 +334,11 @@ function locksOf({ deployments }: Inventory): ReadonlySet<string> {
   );
 }
 
-/** A seal key that was taken away too early: the run parks where it needs it, and this says so before. */
+/** Reports a seal key that was removed too early, before the run parks at the step that needs the key. */
 function warnOfSealKeys(keyring: SealKeyring, log: Log) {
   return ({ workflowId, history }: { readonly workflowId: string; readonly history: unknown }): void => {
     for (const kid of missingSealKeys(keyring, history)) {
-      const text = `An open run has values sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS_FILE does not have: put that entry back, behind the one that seals, and restart`;
+      const text = `An open run has values sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS_FILE does not contain: add that entry again, after the first entry, and restart the worker`;
       log.error({ workflowId, code: 'SEAL_KEY_MISSING' }, text);
     }
   };

@@ -11,16 +11,16 @@ import { RunbookError } from '../errors';
 import { DATA_CONVERTER } from './settings';
 
 /**
- * One turn of a workflow may take longer than the SDK's five seconds: it ends one that does in the middle of its promises,
- * which aborts the whole process (Node 20: "async hook stack has become corrupted"). A replay of a long history takes long
- * on a busy host. Not in the SDK's types.
+ * Limit for one activation of a workflow. The SDK's default is 5 s. It ends a longer activation between its promises,
+ * which aborts the whole process (Node 20: "async hook stack has become corrupted"), and the replay of a long history
+ * on a busy host may take longer. The option is not in the SDK's types.
  */
 export const WORKFLOW_TURN_LIMIT = { isolateExecutionTimeout: '1 minute' } as const;
 
 /**
- * How histories are replayed: in threads of their own. By its default for replays (`debugMode`, which its type leaves out)
- * the SDK runs them in the calling thread, where its hook on promises stays for ever; it throws at promises of Node 24's
- * cryptography, and so ends the process.
+ * Options for replays: histories are replayed in separate threads. By default (`debugMode`, which is not in its type)
+ * the SDK replays in the calling thread and leaves its promise hook there. That hook throws at some promises of Node
+ * 24's cryptography, which ends the process.
  */
 const REPLAY = {
   ...WORKFLOW_TURN_LIMIT,
@@ -28,12 +28,12 @@ const REPLAY = {
   dataConverter: DATA_CONVERTER,
 };
 
-/** The workflows as the SDK takes them: bundled at build time, or bundled at start. */
+/** The workflows in the form that the SDK accepts: bundled at build time or at start. */
 export type WorkflowCode = { readonly interceptors?: Pick<WorkerInterceptors, 'workflowModules'> } & (
   { readonly workflowBundle: WorkflowBundleOption } | { readonly workflowsPath: string }
 );
 
-/** The modules of the workflows' sources that are bundled: the interceptors are a part of the bundle too. */
+/** The source modules to bundle: workflows and their interceptors. */
 export function workflowSources(): { readonly workflowsPath: string; readonly workflowInterceptorModules: string[] } {
   const folder = join(projectRoot(), 'workflows');
   return {
@@ -42,12 +42,12 @@ export function workflowSources(): { readonly workflowsPath: string; readonly wo
   };
 }
 
-/** The bundle that the build made, or else the sources. */
+/** The given bundle, or else the bundle of the build, or else the sources. */
 export function workflowCode(bundle?: WorkflowBundleOption): WorkflowCode {
   if (bundle !== undefined) return { workflowBundle: bundle };
   const root = projectRoot();
   const codePath = join(root, 'dist', 'workflow-bundle.js');
-  // A program that runs from its sources must not run an old build's workflows.
+  // A program that runs from its sources must not use the workflows of an old build.
   const compiled = __filename.endsWith('.js');
   if (compiled && existsSync(codePath)) return { workflowBundle: { codePath } };
   const { workflowsPath, workflowInterceptorModules: workflowModules } = workflowSources();
@@ -55,22 +55,23 @@ export function workflowCode(bundle?: WorkflowBundleOption): WorkflowCode {
 }
 
 interface ReplayRules {
-  /** The Workflow IDs that this inventory locks with: known runbooks under them must replay, or nothing starts. */
+  /** Workflow IDs that this inventory uses as locks: known runbooks with these IDs must replay, or the worker does not start. */
   readonly locks: ReadonlySet<string>;
-  /** Warn of those, too, and start all the same. */
+  /** Only log failures of those runs too, and start the worker. */
   readonly ignoreFailures: boolean;
   readonly log: Log;
-  /** Sees each history before it is replayed. */
+  /** Called with each history before it is replayed. */
   readonly look: (run: HistoryAndWorkflowId) => void;
 }
 
 /**
- * Replays the histories of all open runs of a task queue with the workflows that are about to be polled for: code that
- * does not fit an open run would get it stuck with the lock held (temporal-rules 21). Anybody who writes to the namespace
- * can leave a run that does not replay, so that only those count which hold a lock of this inventory.
+ * Replays the histories of all open runs of a task queue with the workflows that this worker will serve. With
+ * incompatible code, an open run would get stuck while it holds the lock (temporal-rules 21). Anybody with write access
+ * to the namespace can create a run that does not replay, so only runs that hold a lock of this inventory prevent the
+ * start.
  *
- * @returns how many runs were looked at.
- * @throws RunbookError `STATE_DIVERGED`, naming every run that holds a lock and does not replay.
+ * @returns the number of open runs.
+ * @throws RunbookError `STATE_DIVERGED`, with every run that holds a lock and does not replay.
  */
 export async function replayOpenRuns(
   client: Client,
@@ -86,30 +87,30 @@ export async function replayOpenRuns(
   );
   for (const { workflowId, runId } of ignoreFailures ? found : found.filter((each) => !locking.includes(each))) {
     const text =
-      'An open run does not replay with this version: it will not go on. Terminate it, or let it end elsewhere';
+      'An open run does not replay with this version and cannot continue on this worker. Terminate it, or let it end on a worker with its own version';
     log.error({ workflowId, runId, code: 'STATE_DIVERGED' }, text);
   }
   if (locking.length > 0 && !ignoreFailures) {
     throw new RunbookError(
       'STATE_DIVERGED',
-      `The workflows of this version do not fit ${locking.length} open run(s).`,
+      `The workflows of this version are not compatible with ${locking.length} open run(s).`,
       {
         observed: `does not replay: ${locking.map(({ workflowId, runId }) => `${workflowId} (run ${runId})`).join(', ')}`,
         needed: 'every open run that holds a lock replays with this version',
-        next: 'Let these runs end with the version that they were started with, then start this one. Where a run is none of yours, terminate it, or start with --ignore-replay-failures.',
+        next: 'Let these runs end with the version that started them, then start this version. If a run is not yours, terminate it or start the worker with --ignore-replay-failures.',
       },
     );
   }
   return histories.length;
 }
 
-/** The runs that do not replay, with their types. */
+/** The runs that do not replay, with their workflow types. */
 async function misfits(code: WorkflowCode, histories: readonly HistoryAndWorkflowId[]) {
   const found: { readonly workflowId: string; readonly runId: string; readonly type: string | undefined }[] = [];
   if (histories.length === 0) return found;
   for await (const { workflowId, runId, error } of Worker.runReplayHistories({ ...code, ...REPLAY }, histories)) {
     if (error === undefined) continue;
-    // Of the runs of one queue only one is open under a Workflow ID.
+    // Only one run per Workflow ID is open.
     const run = histories.find((each) => each.workflowId === workflowId);
     if (error instanceof ReplayError && run && (await fits(code, run))) continue;
     const [started] = eventsOf(run?.history);
@@ -126,10 +127,11 @@ const fits = (code: WorkflowCode, run: HistoryAndWorkflowId): Promise<boolean> =
   );
 
 /**
- * Replays one run. On a busy machine the SDK may lose it at the end of its replay ("non running workflow"), which says nothing
- * of the workflows: then it is replayed once more.
+ * Replays one run. On a busy machine the SDK may lose the run at the end of the replay ("non running workflow"), which
+ * is not a fault of the workflows. The run is then replayed once more.
  *
- * @throws DeterminismViolationError where the workflows do not fit; ReplayError where it fails otherwise, and again
+ * @throws DeterminismViolationError if the workflows are not compatible; ReplayError if the replay fails twice
+ *   otherwise.
  */
 export async function replayRun(code: WorkflowCode, { history, workflowId }: HistoryAndWorkflowId): Promise<void> {
   const replay = () => Worker.runReplayHistory({ ...code, ...REPLAY }, history, workflowId);
@@ -143,13 +145,14 @@ async function openHistories(client: Client, taskQueue: string): Promise<History
   const query = `TaskQueue = '${taskQueue.replaceAll("'", "''")}' AND ExecutionStatus = 'Running'`;
   const histories: HistoryAndWorkflowId[] = [];
   for await (const item of client.workflow.list({ query }).intoHistories()) {
-    // A run that no worker has touched yet has nothing to replay.
+    // A run without a completed workflow task has nothing to replay.
     if (eventsOf(item.history).some((event) => event.workflowTaskCompletedEventAttributes)) histories.push(item);
   }
   return histories;
 }
 
 function eventsOf(history: unknown): readonly temporal.api.history.v1.IHistoryEvent[] {
-  // The client gives the decoded message; the type leaves room for JSON, which only callers of the replay give.
+  // The client returns the decoded message; the type also permits JSON, which only other callers of the SDK's replay
+  // pass.
   return (history as temporal.api.history.v1.IHistory | undefined)?.events ?? [];
 }

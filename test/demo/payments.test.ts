@@ -98,7 +98,7 @@ describe('runbook dev', () => {
 
   it('starts another worker where one is killed, and ends where one ends by itself', async () => {
     const dev = await start('failing');
-    const workers = () => [...dev.output.matchAll(/^Worker .* ready, .*\((\d+)\)$/gm)].map(([, pid]) => Number(pid));
+    const workers = () => [...dev.output.matchAll(/^Worker +ready \(PID (\d+)\)$/gm)].map(([, pid]) => Number(pid));
     process.kill(workers()[0] ?? 0, 'SIGKILL');
     await until('another worker', () => workers().length === 2 || dev.child.exitCode !== null);
     process.kill(workers()[1] ?? 0, 'SIGTERM');

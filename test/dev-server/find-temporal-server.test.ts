@@ -57,7 +57,7 @@ describe('findTemporalServer', () => {
     const { folder, names } = await built();
     expect(first).toEqual({ path: join(folder, 'temporal'), version: 'temporal version 7' });
     expect([second, names]).toEqual([first, ['temporal']]);
-    expect(progress.join('\n')).toContain('Building the Temporal server 1.8.2 with Go');
+    expect(progress.join('\n')).toContain('Building Temporal 1.8.2 with Go');
     const builds = await readFile(join(directory, 'builds'), 'utf8');
     expect(await find()).toEqual(first);
     expect(await readFile(join(directory, 'builds'), 'utf8')).toBe(builds);
@@ -70,16 +70,16 @@ describe('findTemporalServer', () => {
   });
 
   it('names the four ways and what each answered where none works', async () => {
-    await expect(find()).rejects.toThrow('4. a build with Go from tools/temporal: no go on the PATH');
+    await expect(find()).rejects.toThrow('4. build with Go from tools/temporal: go is not on the PATH');
     await rm(join(directory, 'recipe', 'go.mod'));
-    await expect(find()).rejects.toThrow('4. a build with Go from tools/temporal: no recipe here');
+    await expect(find()).rejects.toThrow('4. build with Go from tools/temporal: go.mod and go.sum are missing');
     await writeFile(join(directory, 'recipe', 'go.mod'), '');
     await install('temporal', '#!/bin/sh\necho "for another machine" >&2\nexit 1\n');
     await install('go', '#!/bin/sh\necho "no such module" >&2\nexit 1\n');
     const { message } = (await find().catch((reason: unknown) => reason)) as Error;
     expect(message).toContain('1. TEMPORAL_ADDRESS with the address of a running server: not set');
-    expect(message).toMatch(/2\. the Temporal CLI on the PATH: temporal does not run/);
-    expect(message).toMatch(/3\. the download of the Temporal SDK: \S+/);
-    expect(message).toMatch(/4\. a build with Go .*: go build ended with exit code 1\n\s+no such module/);
+    expect(message).toMatch(/2\. Temporal CLI on the PATH: temporal does not run/);
+    expect(message).toMatch(/3\. download of the CLI through the Temporal SDK: \S+/);
+    expect(message).toMatch(/4\. build with Go .*: go build ended with exit code 1\n\s+no such module/);
   });
 });
