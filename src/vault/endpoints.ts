@@ -292,7 +292,7 @@ const SYS = {
   replicationStatus: get('sys/replication/status', data(answer.bothStatuses)),
   /** The enabled audit devices. Needs `sudo`. */
   auditDevices: get('sys/audit', answer.auditDevices),
-  /** Checks that the service answers with the license. A DR secondary answers only with an operation token. */
+  /** License status; the answer is not read. A DR secondary answers only with an operation token. */
   licenseStatus: endpoint<void, void>({
     ...{ method: 'GET', path: 'sys/license/status', effect: 'reads', takesParameters: false },
   }),
