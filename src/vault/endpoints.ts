@@ -7,8 +7,9 @@ import type { Place } from './shape';
 import type { HttpMethod, RequestBody, RequestDescription } from './types';
 
 /*
- * The table of all calls: method, path, parameters, and answer. `ServiceClient` has a method with the same name for each.
- * Section numbers such as "4.1" refer to the interface document; "facts" refers to the list of facts about the service.
+ * The table of all calls: method, path, parameters, and answer. `ServiceClient` has a method with the same name for
+ * each. Section numbers such as "4.1" refer to the interface document; "facts" refers to the list of facts about the
+ * service.
  */
 
 /** One call. `P` is the type of its parameters: a string if the only one is in its path, `void` if there are none. */
@@ -118,8 +119,8 @@ function commonEndpoints(kind: ReplicationKind) {
       /** Disables replication on the primary: all secondaries are permanently cut off. */
       disable: act(`${base}/primary/disable`, { changesRoles: true }),
       /**
-       * Issues an activation token. Needs `sudo`. If the answer is lost, the id is in use and its token is unknown: revoke
-       * the id, then ask again.
+       * Issues an activation token. Needs `sudo`. If the answer is lost, the id is in use and its token is unknown:
+       * revoke the id, then ask again.
        *
        * - `id`: use the cluster ID of the secondary. Then its paths filter has the right key in either reading of the
        *   interface.
@@ -213,8 +214,8 @@ function drEndpoints() {
       /** Deletes the given operation token. */
       deleteOperationToken: change(`${base}/operation-token/delete`, operationToken),
       /**
-       * Starts a reindex in the background. `skipFlush` holds the lock for less time, but a node that is killed before the
-       * flush loses the result.
+       * Starts a reindex in the background. `skipFlush` holds the lock for less time, but a node that is killed before
+       * the flush loses the result.
        */
       reindex: change(
         `${base}/reindex`,
@@ -297,8 +298,8 @@ const SYS = {
     ...{ method: 'GET', path: 'sys/license/status', effect: 'reads', takesParameters: false },
   }),
   /**
-   * The engine that serves a path such as `kv/runbooks-marker`. Fails with PERMISSION_DENIED if there is none or the token
-   * has no rights below it.
+   * The engine that serves a path such as `kv/runbooks-marker`. Fails with PERMISSION_DENIED if there is none or the
+   * token has no rights below it.
    */
   mountOf: {
     ...getOne('', answer.mount),
@@ -306,7 +307,8 @@ const SYS = {
   },
   /**
    * A snapshot of the Raft storage: a gzipped tar archive, streamed to the parameter. The service may end it early with
-   * status 200: verify it against the list of checksums in it. Set `node` to the active node, so that no other is tried.
+   * status 200: verify it against the list of checksums in it. Set `node` to the active node, so that no other is
+   * tried.
    */
   raftSnapshot: endpoint<NonNullable<RequestDescription['consume']>, void>({
     ...{ method: 'GET', path: 'sys/storage/raft/snapshot', effect: 'reads', takesParameters: true },

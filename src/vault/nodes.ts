@@ -17,20 +17,20 @@ import type {
   ServiceClientOptions,
 } from './types';
 
-/** Of one request, ms, where the call names no other. For one node's part in finding the active one it is the most. */
+/** Default time limit of one request, and the maximum for asking one node which node is active. */
 const REQUEST_TIMEOUT_MS = 4_000;
-/** Then the nodes are asked again: a former leader can show old modes for seconds. */
+/** After this time the nodes are asked again: a former leader can report old modes for seconds. */
 const ACTIVE_NODE_KEPT_MS = 5_000;
-/** For how long the agreement of all nodes stands while the one they agreed on goes on saying that it leads. */
+/** How long the agreement of all nodes stays valid while the active node continues to report that it leads. */
 const AGREEMENT_MS = 1_000;
-/** Once a node says that it is active, how long the others may take to contradict: one dead node must not slow all. */
+/** How long the other nodes may take to contradict a node that reports that it is active: a dead node must not delay calls. */
 const CONTRADICTION_WINDOW_MS = 500;
-/** What each node says for itself is asked of the next one too where one is silent for so long: a whole site may be. */
+/** For calls that any node can answer: after this silence of one node, the next node is asked too. */
 const SILENCE_MS = 500;
-/** A token that just took the place of another is not replaced again for a change of roles. */
+/** A token that has just replaced another is not replaced again for a change of roles within this time. */
 const REPLACEMENT_MS = 60_000;
 
-/** Failures of a read that another node may not have. */
+/** Failures of a read that may not occur on another node. */
 const NODE_FAILURES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'UNREACHABLE',
   'TLS_FAILED',
@@ -44,30 +44,30 @@ const NODE_FAILURES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'SERVICE_SEALED',
 ]);
 
-/** Why one node did not take a call. */
+/** Why a call failed on one node. */
 interface NodeFailure {
   readonly node: NodeAddress;
   readonly error: RunbookError;
 }
 
-/** What one node said of the leader. */
+/** Which node leads according to one node, or why that node did not answer. */
 type LeaderOpinion = { readonly node: NodeAddress; readonly leader: Leader } | NodeFailure;
 
-/** Chooses the node for a call, and goes on to the next where that is safe. */
+/** Chooses the node for a call, and tries the next node if that is safe. */
 export class NodeCaller {
   /** Name of the cluster. */
   readonly cluster: string;
   protected readonly transport: Transport;
   private readonly nodes: readonly NodeAddress[];
   private active: { readonly node: NodeAddress; readonly until: number } | undefined;
-  /** The node that was agreed on last, however long ago. */
+  /** The last known active node, however long ago. */
   private ledLast: NodeAddress | undefined;
-  /** Until when what all nodes agreed on needs the word of that node alone, ms of `performance.now()`; 0: ask all anew. */
+  /** Until then only that node must confirm that it leads. In ms of `performance.now()`; 0: ask all nodes again. */
   private agreedUntil = 0;
-  /** Tokens that came in the place of one that a change of roles was refused for, and when, ms of `performance.now()`. */
+  /** Tokens that replaced one after a refused change of roles, and when. In ms of `performance.now()`. */
   private readonly replacements = new WeakMap<Secret, number>();
 
-  /** @throws RunbookError INVALID_INPUT or INSECURE_ADDRESS for an address that will not be used. */
+  /** @throws RunbookError INVALID_INPUT or INSECURE_ADDRESS for an address that must not be used. */
   constructor(
     target: ClusterTarget,
     private readonly options: ServiceClientOptions = {},
@@ -78,28 +78,30 @@ export class NodeCaller {
   }
 
   /**
-   * The address of the target that is active now: one node says so of itself, and no node names another one.
+   * The address of the active node: one node reports that it is active, and no node names another one.
    *
-   * @throws RunbookError NO_ACTIVE_NODE; REDIRECT_REFUSED where only an address outside of the target is named;
-   *   UNREACHABLE or TLS_FAILED where no node could be asked.
+   * @throws RunbookError NO_ACTIVE_NODE; REDIRECT_REFUSED if the nodes name only an address outside the target;
+   *   UNREACHABLE or TLS_FAILED if no node could be asked.
    */
   async activeNode(options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<string> {
     return (await this.findActiveNode(options)).address;
   }
 
-  /** Makes the next call ask for the active node again: after every role change. */
+  /** Makes the next call find the active node again. Call this after every role change. */
   forgetActiveNode(): void {
     this.active = undefined;
     this.agreedUntil = 0;
   }
 
   /**
-   * Reads from the node that is active by agreement. The node that led last is read in the same wave in which all are asked
-   * who leads; what it says counts only where the answers of that wave name it, else the new one is read. For a second
-   * after all agreed, and until a role is changed, that node alone is asked, and says that it leads still. Where `read`
-   * itself asks what says so, `evidence` gives it, and nothing more is asked.
+   * Reads from the node that all nodes agree is active.
    *
-   * @throws RunbookError as {@link activeNode}, or what `read` throws of the node that leads
+   * The last known leader is read while all nodes are asked which node leads. Its result counts only if their answers
+   * name it; otherwise the new leader is read. For {@link AGREEMENT_MS} after an agreement, unless a role is changed,
+   * only that node is asked whether it still leads. If the requests of `read` already show this, `evidence` uses their
+   * answers, and no other request is made.
+   *
+   * @throws RunbookError as {@link activeNode}, or the error of `read` on the node that leads
    */
   async atActiveNode<T>(
     read: (node: string) => Promise<T>,
@@ -109,13 +111,13 @@ export class NodeCaller {
     }: Pick<CallOptions, 'signal' | 'timeoutMs'> & { readonly evidence?: LeaderEvidence | undefined } = {},
   ): Promise<T> {
     const { ledLast } = this;
-    if (ledLast === undefined) return read((await this.findAnew(options)).address);
+    if (ledLast === undefined) return read((await this.findAgain(options)).address);
     const early = settled(read(ledLast.address));
     const counts = this.agreedUntil > (evidence?.of === 'every node' ? 0 : performance.now());
-    const leads = evidence?.leads ?? (() => this.saysThatItLeads(ledLast, options));
+    const leads = evidence?.leads ?? (() => this.reportsThatItLeads(ledLast, options));
     const leadsStill = counts && (await leads(ledLast.address));
     if (leadsStill && evidence?.of === 'every node') this.agreeOn(ledLast);
-    const node = leadsStill ? ledLast : await this.findAnew(options);
+    const node = leadsStill ? ledLast : await this.findAgain(options);
     if (node !== ledLast) return read(node.address);
     const result = await early;
     if (result.status === 'rejected') throw result.reason;
@@ -143,7 +145,8 @@ export class NodeCaller {
         token = await tokens.instead(token, error, request, about);
         if (request.changesRoles === true) {
           this.replacements.set(token, performance.now());
-          // What a change of roles was checked against is older now: the caller checks again, then sends with this token.
+          // The checks before this change of roles are outdated now: the caller checks again, then sends it with this
+          // token.
           throw error.with({ retryable: true });
         }
         if (repeated) throw error;
@@ -161,7 +164,7 @@ export class NodeCaller {
       const isNamed = failures.some(({ error }) => redirectsTo(error, node));
       try {
         const answer = await this.transport.exchange(node, request, bound);
-        // Another one may be a standby that passes a read on.
+        // A node that no redirect named may be a standby that forwards the read.
         if (isNamed) this.keep(node);
         return answer;
       } catch (error) {
@@ -170,10 +173,11 @@ export class NodeCaller {
         if (!mayTryNextNode(request, error, isStandby)) throw error;
         this.forgetActiveNode();
         failures.push({ node, error });
-        // What a node without a part in it answers would end a change before the one that leads is asked.
+        // Ask the node named by a redirect next: the answer of any other node could end a change before the leader is
+        // asked.
         left.sort((one, other) => Number(redirectsTo(error, other)) - Number(redirectsTo(error, one)));
       } finally {
-        // Whatever became of it: the nodes may choose another leader now.
+        // Whatever the outcome: the nodes may elect another leader now.
         if (request.changesRoles === true) this.agreedUntil = 0;
       }
     }
@@ -181,8 +185,8 @@ export class NodeCaller {
   }
 
   /**
-   * A read that each node answers for itself: the first answer, unless it is of that node alone. Silent nodes are not waited
-   * for one after the other.
+   * Sends a read that any node can answer, and returns the first answer that does not describe only that node. Does not
+   * wait for silent nodes one after the other.
    */
   private async sendToAny(
     nodes: readonly NodeAddress[],
@@ -204,7 +208,7 @@ export class NodeCaller {
           failures.push({ node, error });
         } else seen.fatal ??= error as Error;
       }
-      throw new Error(`nothing of the cluster from ${node.address}`);
+      throw new Error(`no answer about the cluster from ${node.address}`);
     };
     const asked: Promise<ServiceAnswer>[] = [];
     try {
@@ -212,8 +216,8 @@ export class NodeCaller {
         const one = ask(node);
         asked.push(one);
         const pause = delay(SILENCE_MS, undefined, { signal });
-        const told = await Promise.race([Promise.any(asked), one, pause]).catch(() => undefined);
-        if (told !== undefined) return told;
+        const answer = await Promise.race([Promise.any(asked), one, pause]).catch(() => undefined);
+        if (answer !== undefined) return answer;
       }
       return await Promise.any(asked);
     } catch {
@@ -227,14 +231,14 @@ export class NodeCaller {
   private pinned(address: string): NodeAddress {
     const node = this.nodes.find((candidate) => candidate.address === address || candidate.origin === address);
     if (node !== undefined) return node;
-    throw new RunbookError('INVALID_INPUT', `"node" is not an address of cluster ${this.cluster}`, {
+    throw new RunbookError('INVALID_INPUT', `"node" is not an API address of cluster ${this.cluster}`, {
       cluster: this.cluster,
       observed: address,
       needed: `one of ${this.nodes.map((candidate) => candidate.address).join(', ')}`,
     });
   }
 
-  /** The nodes in the order in which they are tried: the active one first. */
+  /** The nodes in the order in which they are tried, starting with the active node. */
   private async order(request: RequestDescription, options: CallOptions): Promise<readonly NodeAddress[]> {
     const first = request.anyNode === true ? this.activeIfKnown() : await this.preferredNode(request, options);
     return first === undefined ? this.nodes : [first, ...this.nodes.filter((node) => node !== first)];
@@ -245,7 +249,7 @@ export class NodeCaller {
       return await this.findActiveNode(options);
     } catch (error) {
       if (isRunbookError(error, 'REQUEST_CANCELLED') || isRunbookError(error, 'INTERNAL')) throw error;
-      // Any node forwards a read to the active one.
+      // Any node forwards a read to the active node.
       if (request.effect === 'reads') return undefined;
       throw error;
     }
@@ -270,14 +274,10 @@ export class NodeCaller {
     };
     const opinions = await Promise.all(this.nodes.map(ask)).finally(() => clearTimeout(window));
     if (options.signal?.aborted) {
-      throw new RunbookError(
-        'REQUEST_CANCELLED',
-        `cluster ${this.cluster}: cancelled while looking for its active node`,
-        {
-          cluster: this.cluster,
-          outcomeKnown: true,
-        },
-      );
+      throw new RunbookError('REQUEST_CANCELLED', `cluster ${this.cluster}: cancelled while finding its active node`, {
+        cluster: this.cluster,
+        outcomeKnown: true,
+      });
     }
     return this.agreeOn(agreeOnActiveNode(this.cluster, opinions));
   }
@@ -288,13 +288,13 @@ export class NodeCaller {
     return node;
   }
 
-  private findAnew(options: CallOptions): Promise<NodeAddress> {
+  private findAgain(options: CallOptions): Promise<NodeAddress> {
     this.forgetActiveNode();
     return this.findActiveNode(options);
   }
 
-  private async saysThatItLeads(node: NodeAddress, options: CallOptions): Promise<boolean> {
-    // One that has gone silent must not keep the others from being asked.
+  private async reportsThatItLeads(node: NodeAddress, options: CallOptions): Promise<boolean> {
+    // A node that has become silent must not delay asking the others.
     const timeoutMs = Math.min(options.timeoutMs ?? REQUEST_TIMEOUT_MS, CONTRADICTION_WINDOW_MS);
     const opinion = await this.askLeader(node, { ...options, timeoutMs });
     return 'leader' in opinion && (opinion.leader.isSelf || !opinion.leader.haEnabled);
@@ -318,21 +318,21 @@ export class NodeCaller {
   }
 }
 
-/** A failure that nobody may wait for is none of the process's. */
+/** Settles the promise, so that a failure that nobody awaits does not end the process. */
 async function settled<T>(work: Promise<T>): Promise<PromiseSettledResult<T>> {
   const [result] = await Promise.allSettled([work]);
   return result;
 }
 
-/** Whether a node refused a call because this one leads, as it says. No redirect is followed: it only says whom to ask. */
+/** Whether a node answered a call with a redirect to this node. Redirects are not followed: they only show whom to ask next. */
 function redirectsTo(error: RunbookError, { origin }: NodeAddress): boolean {
   return error.code === 'REDIRECT_REFUSED' && error.observed === origin;
 }
 
 /**
- * Reads go on after any failure of a node; what changes something only where it is certain that it had no effect: it was
- * not sent, or the node redirected it, being told to pass nothing on. A sealed standby had no part in it; one that was said
- * to lead may have, before it was sealed.
+ * A read may try the next node after any failure of a node. A change may do so only if it certainly had no effect: it
+ * was not sent, or the node redirected it (the request forbids forwarding). A sealed standby did not process the
+ * change; a sealed node that was named as the leader may have processed it before it was sealed.
  */
 function mayTryNextNode(request: RequestDescription, error: RunbookError, isStandby: boolean): boolean {
   if (request.effect === 'reads') return NODE_FAILURES.has(error.code);
@@ -341,21 +341,21 @@ function mayTryNextNode(request: RequestDescription, error: RunbookError, isStan
   return error.code === 'UNREACHABLE' || error.code === 'REDIRECT_REFUSED';
 }
 
-/** Why no node took a call. An answer says more than a node that is away, but a sealed node says nothing of the others. */
+/** Why the call failed on all nodes. An answer is preferred to no answer, but a sealed node reveals nothing about the others. */
 function reasonOf(cluster: string, failures: readonly NodeFailure[]): RunbookError {
   const [first] = failures;
   const sealed = failures.filter(({ error }) => error.code === 'SERVICE_SEALED');
-  const told = failures.find((each) => each.error.httpStatus !== undefined && !sealed.includes(each));
-  if (told !== undefined) return told.error;
+  const answered = failures.find((each) => each.error.httpStatus !== undefined && !sealed.includes(each));
+  if (answered !== undefined) return answered.error;
   if (first !== undefined && [0, failures.length].includes(sealed.length)) return first.error;
-  return noActiveNode(cluster, 'no node of it takes the call', failures);
+  return noActiveNode(cluster, 'no node accepted the call', failures);
 }
 
 /**
- * The node that is active by the agreement of all that answered: exactly one claims it, and no other node of the target
- * is named. A name outside of the target is never followed; a node can be known to itself by another name.
+ * The node that is active according to all nodes that answered: exactly one claims to be active, and no node names
+ * another node of the target. An address outside the target is never used; a node may know itself by another name.
  *
- * @throws RunbookError NO_ACTIVE_NODE, REDIRECT_REFUSED, or the common reason why no node could be asked.
+ * @throws RunbookError NO_ACTIVE_NODE, REDIRECT_REFUSED, or, if no node answered, the error of the first node.
  */
 function agreeOnActiveNode(cluster: string, opinions: readonly LeaderOpinion[]): NodeAddress {
   const answers = opinions.filter((opinion) => 'leader' in opinion);
@@ -364,7 +364,7 @@ function agreeOnActiveNode(cluster: string, opinions: readonly LeaderOpinion[]):
   if (first !== undefined && opinions.every((opinion) => 'error' in opinion && isNoAnswer(opinion.error)))
     throw first.error;
 
-  // Without high availability there is one node, and it is active when it answers.
+  // Without high availability there is one node; it is active if it answers.
   const claimants = answers.filter(({ leader }) => leader.isSelf || !leader.haEnabled).map(({ node }) => node);
   const named = answers
     .filter(({ leader }) => !leader.isSelf)
@@ -380,22 +380,26 @@ function agreeOnActiveNode(cluster: string, opinions: readonly LeaderOpinion[]):
   if (claimants.length === 0 && !namesAnother && foreign !== undefined) {
     throw new RunbookError(
       'REDIRECT_REFUSED',
-      `cluster ${cluster}: its nodes name a leader that is not an address of it`,
+      `cluster ${cluster}: its nodes name a leader whose address is not one of its API addresses`,
       {
         cluster,
         observed: opinions.map(describe).join('; '),
         needed: `one of ${known.map((node) => node.address).join(', ')}`,
-        next: 'Add the address of every node to the inventory.',
+        next: `Add the API address of every node of ${cluster} to the inventory.`,
       },
     );
   }
   throw noActiveNode(cluster, 'its nodes do not agree on an active node', opinions);
 }
 
-function noActiveNode(cluster: string, what: string, opinions: readonly LeaderOpinion[]): RunbookError {
+function noActiveNode(cluster: string, problem: string, opinions: readonly LeaderOpinion[]): RunbookError {
   const observed = opinions.map(describe).join('; ');
-  const needed = 'one node that is active';
-  return new RunbookError('NO_ACTIVE_NODE', `cluster ${cluster}: ${what}: ${observed}`, { cluster, observed, needed });
+  const needed = 'exactly one active node';
+  return new RunbookError('NO_ACTIVE_NODE', `cluster ${cluster}: ${problem}: ${observed}`, {
+    cluster,
+    observed,
+    needed,
+  });
 }
 
 function isNoAnswer(error: RunbookError): boolean {
@@ -405,14 +409,14 @@ function isNoAnswer(error: RunbookError): boolean {
 function describe(opinion: LeaderOpinion): string {
   if ('error' in opinion) return `${opinion.node.address}: ${opinion.error.code}`;
   if (opinion.leader.isSelf) return `${opinion.node.address}: active`;
-  return `${opinion.node.address}: names ${originOf(opinion.leader.leaderAddress ?? '') ?? 'none'}`;
+  return `${opinion.node.address}: names ${originOf(opinion.leader.leaderAddress ?? '') ?? 'no leader'}`;
 }
 
 /**
- * The addresses of a target in normal form.
+ * The addresses of a target in canonical form.
  *
- * @throws RunbookError INVALID_INPUT (no address, not a bare http(s) origin), INSECURE_ADDRESS (plain HTTP elsewhere than
- *   on loopback).
+ * @throws RunbookError INVALID_INPUT (no address, or more than an http(s) origin), INSECURE_ADDRESS (plain HTTP other
+ *   than on loopback).
  */
 function readAddresses(target: ClusterTarget): readonly NodeAddress[] {
   if (target.addresses.length === 0) {
@@ -425,10 +429,10 @@ function readAddresses(target: ClusterTarget): readonly NodeAddress[] {
 function readAddress(cluster: string, address: string): NodeAddress {
   const url = URL.canParse(address) ? new URL(address) : undefined;
   const isBare = url?.pathname === '/' && url.search === '' && url.hash === '';
-  const mistake = addressMistake(address) ?? (isBare ? undefined : 'an address has no more than a host and a port');
+  const mistake = addressMistake(address) ?? (isBare ? undefined : 'it must have only a scheme, a host, and a port');
   if (url !== undefined && mistake === undefined) return { address, origin: url.origin };
   const code = mistake === PLAIN_HTTP ? 'INSECURE_ADDRESS' : 'INVALID_INPUT';
-  // Never the whole address, which may hold a credential.
+  // Never the full address, which may contain a credential.
   const facts = { cluster, observed: url?.host, needed: 'https://HOST:PORT' };
   throw new RunbookError(code, `An API address of cluster ${cluster} cannot be used: ${mistake}.`, facts);
 }

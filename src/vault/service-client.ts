@@ -22,8 +22,9 @@ export type GenerationEndpoints<K extends GeneratedTokenKind> = Methods<ReturnTy
  * interface document), and the `sys` and key-value calls that runbooks need.
  *
  * If a node fails, a read is sent to the next node. A request that changes something goes to another node only if it
- * certainly had no effect, because it was not sent or was answered with a redirect. The client does not retry otherwise:
- * every failure is a RunbookError with `retryable`, `outcomeKnown`, and, if the service sent it, `retryAfterMs`.
+ * certainly had no effect, because it was not sent or was answered with a redirect. The client does not retry
+ * otherwise: every failure is a RunbookError with `retryable`, `outcomeKnown`, and, if the service sent it,
+ * `retryAfterMs`.
  */
 export class ServiceClient extends NodeCaller {
   readonly dr: Methods<typeof ENDPOINTS.dr>;
@@ -89,9 +90,10 @@ function isEndpoint(entry: object): entry is Endpoint<unknown, unknown> {
 }
 
 /**
- * Finds the likely cause of a persistent 500 from authenticated calls. An audit device is the likely cause (facts 11.15) if
- * the health of the active node is 200, unauthenticated reads work, and an authenticated lookup of the same token answers
- * 500 too. Returns AUDIT_DEVICE_BLOCKED in that case, and `error` unchanged otherwise. Makes up to three reads; never throws.
+ * Finds the likely cause of a persistent 500 from authenticated calls. An audit device is the likely cause (facts
+ * 11.15) if the health of the active node is 200, unauthenticated reads work, and an authenticated lookup of the same
+ * token answers 500 too. Returns AUDIT_DEVICE_BLOCKED in that case, and `error` unchanged otherwise. Makes up to three
+ * reads; never throws.
  */
 export async function diagnoseServerError(
   client: ServiceClient,

@@ -2,33 +2,34 @@ import { isInteger, parse } from 'lossless-json';
 import { RunbookError } from '../errors';
 import type { RequestDescription, ServiceAnswer } from './types';
 
-/** Where a value stands in an answer, for messages about it. */
+/** Location of a value in an answer, for messages about it. */
 export interface Place {
   /** Method and path of the call. */
   readonly what: string;
   readonly cluster: string;
-  /** The address that answered. */
+  /** Address of the node that answered. */
   readonly node: string;
   readonly status: number;
-  /** Whether an answer that cannot be read leaves the effect of the call known. */
+  /** Whether the outcome of the call is known even if its answer cannot be read. */
   readonly outcomeKnown: boolean;
-  /** Names of the members that lead to the value. */
+  /** Path of member names to the value. */
   readonly path: readonly string[];
   warn(warning: string): void;
 }
 
 /**
- * Reads one value of an answer. An optional value that is absent, null or of a wrong type is `undefined` (the last with
- * a warning: one odd member must not stop a failover); a needed one that is not there is RESPONSE_INVALID.
+ * Reads one value in an answer. An optional value is `undefined` if it is absent, null, or of the wrong type. A wrong
+ * type causes only a warning: one odd member must not stop a failover. For a missing required value, throws
+ * RESPONSE_INVALID.
  */
 export type Reader<T> = (value: unknown, place: Place) => T;
 
-/** Seconds since 1970, or `never` where the service gives its zero time. */
+/** Seconds since 1970, or `never` if the service returns its zero time. */
 export type EpochSeconds = number | 'never';
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Go's zero time in unix seconds: the service's way to say "never". */
+/** Go's zero time in Unix seconds, which the service uses for "never". */
 const GO_ZERO_TIME_SECONDS = -62135596800;
 
 export function isObject(value: unknown): value is JsonObject {
@@ -47,22 +48,22 @@ function optional<T>(expected: string, convert: (value: unknown) => T | undefine
   };
 }
 
-/** A text that is not empty. */
+/** A non-empty string. */
 export const text = optional('a string', (value) => (typeof value === 'string' ? value : undefined));
 
 export const flag = optional('a boolean', (value) => (typeof value === 'boolean' ? value : undefined));
 
-/** A number, also where the service writes it as a string. */
+/** A number, or a string with a number. */
 export const number = optional('a number', toNumber);
 
-/** An uint64 without loss. */
+/** A uint64 without loss of precision. */
 export const index = optional('an unsigned integer', (value) => {
   if (typeof value === 'bigint') return value >= 0n ? value : undefined;
   if (typeof value === 'number') return Number.isSafeInteger(value) && value >= 0 ? BigInt(value) : undefined;
   return typeof value === 'string' && /^\d+$/.test(value) ? BigInt(value) : undefined;
 });
 
-/** Unix seconds, as a number or a text. */
+/** Unix seconds, as a number or a string. */
 export const epoch = optional<EpochSeconds>('a time', (value) => {
   const seconds = toNumber(value);
   return seconds === 0 || (seconds !== undefined && seconds <= GO_ZERO_TIME_SECONDS) ? 'never' : seconds;
@@ -72,7 +73,7 @@ export const anyObject = optional('an object', (value) => (isObject(value) ? val
 
 function listOf<T>(expected: string, isItem: (item: unknown) => item is T): Reader<readonly T[] | undefined> {
   const read = optional(expected, (value) => (Array.isArray(value) && value.every(isItem) ? value : undefined));
-  // Go's empty list.
+  // Go encodes an empty list as null.
   return (value, place) => (value === null ? [] : read(value, place));
 }
 
@@ -96,14 +97,14 @@ export function entries<T>(member: Reader<T | undefined>): Reader<ReadonlyArray<
     });
 }
 
-/** @throws RunbookError RESPONSE_INVALID where the value is absent or of a wrong type. */
+/** @throws RunbookError RESPONSE_INVALID if the value is absent or of the wrong type. */
 export function needed<T>(read: Reader<T | undefined>): Reader<T> {
   return (value, place) => {
     const found = read(value, place);
     if (found !== undefined) return found;
     throw new RunbookError(
       'RESPONSE_INVALID',
-      `${place.what}: the answer has no usable member "${place.path.join('.')}"`,
+      `${place.what}: the answer has no valid member "${place.path.join('.')}"`,
       {
         outcomeKnown: place.outcomeKnown,
         cluster: place.cluster,
@@ -116,7 +117,7 @@ export function withDefault<T>(read: Reader<T | undefined>, absent: T): Reader<T
   return (value, place) => read(value, place) ?? absent;
 }
 
-/** A value made of what another reader gives. */
+/** Converts the value of another reader. */
 export function as<T, R>(read: Reader<T | undefined>, make: (value: T) => R): Reader<R | undefined> {
   return (value, place) => {
     const found = read(value, place);
@@ -124,7 +125,7 @@ export function as<T, R>(read: Reader<T | undefined>, make: (value: T) => R): Re
   };
 }
 
-/** Members of an object by their names here. The service's name is the same in snake case, or is given beside. */
+/** Members of an object by our names. The service's name is the same in snake case, unless another one is given. */
 type Shape = Readonly<Record<string, Reader<unknown> | readonly [name: string, read: Reader<unknown>]>>;
 type ValueOf<M> = M extends Reader<infer T> ? T : M extends readonly [string, Reader<infer T>] ? T : never;
 type OptionalNames<S extends Shape> = { [N in keyof S]: undefined extends ValueOf<S[N]> ? N : never }[keyof S];
@@ -132,7 +133,7 @@ type ObjectOf<S extends Shape> = { readonly [N in Exclude<keyof S, OptionalNames
   readonly [N in OptionalNames<S>]?: ValueOf<S[N]>;
 };
 
-/** What a reader gives. */
+/** The type that a reader returns. */
 export type Read<R> = R extends Reader<infer T> ? NonNullable<T> : never;
 
 export function object<S extends Shape>(shape: S): Reader<ObjectOf<S> | undefined> {
@@ -146,7 +147,7 @@ export function object<S extends Shape>(shape: S): Reader<ObjectOf<S> | undefine
       name,
       member(memberOf(found, theirs), within(place, theirs)),
     ]);
-    // Made by the readers of the shape, member by member.
+    // Built by the readers of the shape, member by member.
     return Object.fromEntries(read) as ObjectOf<S>;
   };
 }
@@ -156,7 +157,7 @@ export function at<T>(name: string, read: Reader<T>): Reader<T> {
   return (value, place) => read(isObject(value) ? memberOf(value, name) : undefined, within(place, name));
 }
 
-/** The object under `data`, or the body itself where the answer is bare. */
+/** The object under `data`, or the body itself if it has no such object. */
 export function data<T>(read: Reader<T>): Reader<T> {
   return (body, place) => {
     const inner = isObject(body) ? memberOf(body, 'data') : undefined;
@@ -164,12 +165,12 @@ export function data<T>(read: Reader<T>): Reader<T> {
   };
 }
 
-/** An object that must be there. */
+/** A required object. */
 export function neededObject<S extends Shape>(shape: S): Reader<ObjectOf<S>> {
   return needed(object(shape));
 }
 
-/** The members of the object under `data`, which must be there. */
+/** The members of the required object under `data`. */
 export function dataObject<S extends Shape>(shape: S): Reader<ObjectOf<S>> {
   return data(neededObject(shape));
 }
@@ -196,7 +197,7 @@ function toNumber(value: unknown): number | undefined {
   return typeof value === 'string' && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : undefined;
 }
 
-/** Reads the whole body of an answer. @throws RunbookError RESPONSE_INVALID */
+/** Reads the complete body of an answer. @throws RunbookError RESPONSE_INVALID */
 export function readAnswer<T>(
   caller: { readonly cluster: string; warn(warning: string): void },
   { method, path, effect }: RequestDescription,
@@ -208,7 +209,7 @@ export function readAnswer<T>(
   const { node, status, body } = answer;
   const outcomeKnown = effect === 'reads';
   if (!isObject(body)) {
-    throw new RunbookError('RESPONSE_INVALID', `${what}: the answer ${status} holds no JSON object`, {
+    throw new RunbookError('RESPONSE_INVALID', `${what}: the answer (${status}) is not a JSON object`, {
       ...{ outcomeKnown, httpStatus: status, cluster },
     });
   }
@@ -216,18 +217,19 @@ export function readAnswer<T>(
   return read(body, { what, cluster, node, status, outcomeKnown, path: [], warn });
 }
 
-/** The first JSON document of a body, and what stood behind it. */
+/** The first JSON document of a body, and the text after it. */
 interface FirstDocument {
   readonly value: unknown;
-  /** Trimmed text behind the first document; empty as a rule. */
+  /** Trimmed text after the first document; usually empty. */
   readonly rest: string;
 }
 
 /**
- * Reads the first JSON document of `text`. The service can glue a second one to it (an audit sink that dies after the
- * work was done), so what follows is reported and not fatal. Integers beyond 2^53 become bigint without loss.
+ * Reads the first JSON document of `text`. The service can append a second one, for example if an audit sink fails
+ * after the work was done; so further text is returned and is not an error. Integers beyond 2^53 become bigint without
+ * loss.
  *
- * @throws SyntaxError where the text does not begin with a JSON document.
+ * @throws SyntaxError if the text does not begin with a JSON document.
  */
 export function parseFirstDocument(text: string): FirstDocument {
   const end = endOfFirstDocument(text);
@@ -239,7 +241,7 @@ function toNumberOrBigInt(digits: string): number | bigint {
   return isInteger(digits) && !Number.isSafeInteger(value) ? BigInt(digits) : value;
 }
 
-/** Position behind the bracket that closes the first object or array; the whole length for other values. */
+/** Position after the bracket that closes the first object or array; the length of the text for other values. */
 function endOfFirstDocument(text: string): number {
   let depth = 0;
   let inString = false;

@@ -9,17 +9,17 @@ import { isObject, parseFirstDocument } from './shape';
 import type { CallOptions, ClusterTarget, RequestDescription, ServiceAnswer, ServiceClientOptions } from './types';
 
 const CONNECT_TIMEOUT_MS = 2_000;
-/** Of one answer: more is refused. */
+/** Maximum size of an answer, in bytes; a larger one is refused. */
 const LONGEST_ANSWER = 16 * 1024 * 1024;
-/** The question behind a 503 must not eat the time of the call's own repeat. */
+/** Short, so that the seal status after a 503 does not use up the time for repeating the call. */
 const SEAL_PROBE_TIMEOUT_MS = 2_000;
-/** Of what a service, or something before it, asks to wait: longer than this is never waited without another look. */
+/** Maximum of a `Retry-After` from the service or a load balancer: after this time the caller always checks again. */
 const LONGEST_PAUSE_MS = 60_000;
 
 const SUCCESS: ReadonlySet<number> = new Set([200, 202, 204]);
 const REDIRECT: ReadonlySet<number> = new Set([307, 308]);
 
-/** By status alone: texts play no part in it. */
+/** Error codes by HTTP status. They never depend on error texts. */
 const CODES: Readonly<Record<number, ErrorCode>> = {
   400: 'BAD_REQUEST',
   403: 'PERMISSION_DENIED',
@@ -31,23 +31,23 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
   431: 'TOO_LARGE',
 };
 
-/** One node of the target. `origin` is the normal form of `address`, which is what the inventory wrote. */
+/** One node of the target. `address` is as in the inventory; `origin` is its canonical form. */
 export interface NodeAddress {
   readonly address: string;
   readonly origin: string;
 }
 
-/** One request to one node. `body` is serialised JSON and may hold secrets. */
+/** One request to one node. `body` is serialized JSON and may contain secrets. */
 interface NodeRequest extends Omit<RequestDescription, 'body'> {
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
 }
 
-/** One answer of one node, whatever its status. */
+/** The answer of a node, with any status. */
 export interface NodeResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** `undefined` where the connection broke, or the limit was reached, inside of the body. */
+  /** `undefined` if the connection broke or the size limit was reached within the body. */
   readonly text: string | undefined;
   /** Why `text` is missing. */
   readonly bodyError?: RunbookError;
@@ -55,11 +55,11 @@ export interface NodeResponse {
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Codes of Node and OpenSSL for a certificate or a handshake that was not accepted. */
+/** Error codes of Node and OpenSSL for a rejected certificate or a failed handshake. */
 const TLS_CODE =
   /^(ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_|CRL_|INVALID_CA|HOSTNAME_MISMATCH|EPROTO)/;
 
-/** Sends single requests over one undici Agent, and reads what comes back. Makes no decision about nodes, redirects or repeats. */
+/** Sends single requests over one undici Agent and reads the answers. Does not choose nodes, follow redirects, or retry. */
 export class Transport {
   private agent: Agent | undefined;
   private files: string | undefined;
@@ -78,7 +78,7 @@ export class Transport {
   /**
    * Sends a call to one node and reads the answer.
    *
-   * @throws RunbookError for every answer that is no data, and where no answer came.
+   * @throws RunbookError for every answer without a success status or data status, and if no answer arrives.
    */
   async exchange(
     node: NodeAddress,
@@ -97,7 +97,7 @@ export class Transport {
     const success = SUCCESS.has(status);
     const body = readBody(response, (warning) => this.warn(`${what}: ${warning}`));
     if (success && response.bodyError !== undefined) throw response.bodyError;
-    // Of the service itself, and not of something before it.
+    // Only the service itself answers with `errors`; a load balancer does not.
     const isRefusal = isObject(body) && Array.isArray(body.errors);
     const describesState = request.dataStatuses?.has(status) === true && isObject(body) && !isRefusal;
     if (success || describesState) {
@@ -118,30 +118,34 @@ export class Transport {
     });
   }
 
-  /** Tells, redacted, of what was odd in an answer but did not prevent its use. */
+  /** Reports something unusual in an answer that could still be used. The text must be redacted. */
   warn(warning: string): void {
     this.options.onWarning?.(`${this.cluster}: ${warning}`);
   }
 
   /**
-   * No redirect is followed: it could lead what is sent elsewhere. While the leadership changes nodes redirect to one that
-   * leads no more or not yet, even to themselves, and by names of their own: that passes.
+   * Redirects are not followed, because they could send secrets to another host. During a leader change, nodes redirect
+   * to a node that no longer leads or does not lead yet, even to themselves, or use their own names. This is temporary.
    */
   private redirected(what: string, { effect }: RequestDescription, { status, headers }: NodeResponse): RunbookError {
     const { location } = headers;
     const origin = typeof location === 'string' ? originOf(location) : undefined;
     const isOurs = this.target.addresses.some((address) => originOf(address) === origin);
     const { cluster } = this;
-    return new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: the redirect leads to ${origin ?? 'no address'}`, {
-      ...{ cluster, httpStatus: status, retryable: origin !== undefined && (isOurs || effect === 'changes') },
-      observed: origin,
-      next: isOurs
-        ? `The leader of ${cluster} changes: retry.`
-        : `Name the address of every node of ${cluster} in the inventory.`,
-    });
+    return new RunbookError(
+      'REDIRECT_REFUSED',
+      `${what}: ${status}: redirect to ${origin ?? 'no valid address'} refused`,
+      {
+        ...{ cluster, httpStatus: status, retryable: origin !== undefined && (isOurs || effect === 'changes') },
+        observed: origin,
+        next: isOurs
+          ? `The leader of ${cluster} is changing: retry.`
+          : `Add the API address of every node of ${cluster} to the inventory.`,
+      },
+    );
   }
 
-  /** A 503 by structured data alone: sealed, a secondary that lags (promote), or just not available. */
+  /** The error code of a 503, from structured data only: sealed, a secondary that lags (promote), or unavailable. */
   private async codeOfUnavailable(
     node: NodeAddress,
     { unavailableMeansBehind }: RequestDescription,
@@ -156,10 +160,10 @@ export class Transport {
   }
 
   /**
-   * One request, whatever becomes of it.
+   * Sends one request and returns the answer, whatever its status.
    *
-   * @throws RunbookError UNREACHABLE, TLS_FAILED (not sent), CONNECTION_LOST, REQUEST_TIMEOUT, REQUEST_CANCELLED
-   *   (`outcomeKnown` says whether the request may have had an effect).
+   * @throws RunbookError UNREACHABLE, TLS_FAILED (not sent), CONNECTION_LOST, REQUEST_TIMEOUT, REQUEST_CANCELLED.
+   *   `outcomeKnown` is false if a change may have had an effect.
    */
   async send(
     node: NodeAddress,
@@ -181,13 +185,13 @@ export class Transport {
       if (error instanceof RunbookError) return error;
       if (signal.aborted)
         return signal.reason === timeout.reason
-          ? failed('REQUEST_TIMEOUT', 'no answer within the time-out')
+          ? failed('REQUEST_TIMEOUT', `no answer within ${timeoutMs / 1_000} s`)
           : failed('REQUEST_CANCELLED', 'cancelled by the caller');
       const code = networkCodeOf(error);
-      if (sent) return failed('CONNECTION_LOST', `the connection broke (${code})`);
+      if (sent) return failed('CONNECTION_LOST', `the connection was lost after the request was sent (${code})`);
       return TLS_CODE.test(code)
         ? failed('TLS_FAILED', `the TLS handshake failed (${code})`)
-        : failed('UNREACHABLE', `no connection could be made (${code})`);
+        : failed('UNREACHABLE', `connection failed (${code})`);
     };
     try {
       const { statusCode, headers, body } = await unlessAborted(
@@ -214,7 +218,7 @@ export class Transport {
     }
   }
 
-  /** Frees the connections; requests under way are ended. */
+  /** Closes the connections; requests in progress fail. */
   async close(): Promise<void> {
     this.closed = true;
     const agent = this.agent;
@@ -222,7 +226,7 @@ export class Transport {
     await agent?.destroy();
   }
 
-  /** The agent for what the CA file and the client's certificate hold now: a renewed file takes effect at the next call. */
+  /** The agent for the current contents of the CA file and the client certificate: a renewed file applies to the next call. */
   private async currentAgent(): Promise<Agent> {
     const { caFile, clientCertificate, name: cluster } = this.target;
     const roots = caFile === undefined ? {} : { ca: await readTrustedRoots(`cluster ${cluster}`, caFile, cluster) };
@@ -235,36 +239,36 @@ export class Transport {
     this.agent = new Agent({
       allowH2: false,
       connectTimeout: CONNECT_TIMEOUT_MS,
-      // Said, because Node's default is what NODE_TLS_REJECT_UNAUTHORIZED says.
+      // Explicit, because the default depends on NODE_TLS_REJECT_UNAUTHORIZED.
       connect: { rejectUnauthorized: true, timeout: CONNECT_TIMEOUT_MS, ...roots, ...own },
     });
-    // Requests under way on the old roots may finish.
+    // Requests in progress with the old roots may finish.
     void outdated?.close().catch(() => undefined);
     return this.agent;
   }
 }
 
-/** The first document of a body; `undefined` for an empty one and for what is no JSON. */
+/** The first JSON document of a body; `undefined` if the body is empty or not JSON. */
 function readBody(response: NodeResponse, warn: (warning: string) => void): unknown {
   const text = response.text?.trim() ?? '';
   if (text === '') return undefined;
   try {
     const { value, rest } = parseFirstDocument(text);
-    if (rest !== '') warn(`the answer ${response.status} goes on behind its first JSON document; the rest is not used`);
+    if (rest !== '') warn(`the answer (${response.status}) has more text after its first JSON document; ignored`);
     return value;
   } catch {
-    if (response.status < 300) warn(`the answer ${response.status} is not JSON`);
+    if (response.status < 300) warn(`the answer (${response.status}) is not JSON`);
     return undefined;
   }
 }
 
 /**
- * The JSON of a request body with its secrets revealed, and these secrets, to be removed from whatever comes back as text.
- * POST always carries an object; GET and DELETE carry nothing.
+ * The JSON of a request body with its secrets revealed, and these secrets, which must be removed from any text in the
+ * answer. A POST always has an object as its body; GET and DELETE have no body.
  */
 function encodeBody({ method, body = {} }: RequestDescription) {
   const secrets: string[] = [];
-  // In `value` a secret has hidden itself by now.
+  // `value` is already the redacted form of a secret; `this[name]` is the secret itself.
   function reveal(this: Readonly<Record<string, unknown>>, name: string, value: unknown): unknown {
     const own = this[name];
     if (!(own instanceof Secret)) return value;
@@ -276,9 +280,10 @@ function encodeBody({ method, body = {} }: RequestDescription) {
 }
 
 /**
- * Headers of every request. The namespace header is never sent: the interface works on the root namespace only. A standby
- * that passes a change on and loses the answer says what it says where it passed nothing on (307, 503): it is told to pass
- * no change on, and then has not.
+ * Headers of every request. The namespace header is never sent, because the interface works only in the root namespace.
+ *
+ * Changes forbid forwarding. A standby that forwards a change and loses the answer answers 307 or 503, just as if it
+ * had not forwarded the change. Without forwarding, such an answer proves that the change had no effect.
  */
 function headersOf(request: RequestDescription, token: Secret | undefined): Readonly<Record<string, string>> {
   const headers: Record<string, string> = { 'X-Vault-Request': 'true', Accept: 'application/json' };
@@ -291,12 +296,12 @@ function headersOf(request: RequestDescription, token: Secret | undefined): Read
 function headerValue(token: Secret): string {
   const value = token.reveal();
   if (!/^[\x21-\x7e]+$/.test(value)) {
-    throw new RunbookError('INVALID_INPUT', 'the token is empty or holds characters that no token has');
+    throw new RunbookError('INVALID_INPUT', 'the token is empty or contains invalid characters');
   }
   return value;
 }
 
-/** Milliseconds of a `Retry-After` header, seconds or an HTTP date; never more than a minute. */
+/** The wait that a `Retry-After` header (seconds or an HTTP date) asks for, in milliseconds; at most a minute. */
 export function retryAfterMs(header: string | string[] | undefined, now = Date.now()): number | undefined {
   const value = (Array.isArray(header) ? header[0] : header)?.trim();
   if (value === undefined || value === '') return undefined;
@@ -304,19 +309,19 @@ export function retryAfterMs(header: string | string[] | undefined, now = Date.n
   return Number.isNaN(asked) ? undefined : Math.min(Math.max(0, asked), LONGEST_PAUSE_MS);
 }
 
-/** `errors` of the body, or the start of whatever else came (a load balancer's page). */
+/** The `errors` of the body, or any other text that was returned, such as the page of a load balancer. */
 function serverText(response: NodeResponse, body: unknown, secrets: readonly string[]): string {
   const text = isObject(body) ? textsIn(body, 'errors').join('; ') : (response.text ?? '').replace(/<[^<>]*>/g, ' ');
   return onOneLine(redactText(text, secrets));
 }
 
-/** The texts of a list that an answer has beside its data. */
+/** The strings in `errors` or `warnings`. */
 function textsIn(body: unknown, member: 'errors' | 'warnings'): readonly string[] {
   const list = isObject(body) ? body[member] : undefined;
   return Array.isArray(list) ? list.filter((item): item is string => typeof item === 'string') : [];
 }
 
-/** The service's words within a text of ours: they end no line, move no cursor, and stand in no backticks. */
+/** Makes text from the service safe within our own: no line breaks, no control characters, no backticks. */
 function onOneLine(text: string): string {
   return text
     .replace(/\s+/g, ' ')
@@ -324,7 +329,7 @@ function onOneLine(text: string): string {
     .replaceAll('`', "'");
 }
 
-/** The origin of an address that the service named; `undefined` where it is none. */
+/** The origin of an address from the service; `undefined` if it is not a URL. */
 export function originOf(address: string): string | undefined {
   return URL.canParse(address) ? new URL(address).origin : undefined;
 }
@@ -343,7 +348,7 @@ async function textOf(
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** undici tells of an abort only once a connection is there or has failed (and sends nothing then): do not wait. */
+/** Rejects at once on abort. undici reports an abort only after connecting or failing to connect, and sends nothing then. */
 function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const end = () => reject(new Error('ended'));
@@ -353,7 +358,7 @@ function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   });
 }
 
-/** Calls `onStart` right before a request is written to a connection: until then it was certainly not sent. */
+/** Calls `onStart` right before a request is written to a connection. Until then the request was certainly not sent. */
 export function notingStart(onStart: () => void): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) =>
     dispatch(options, {
@@ -369,7 +374,7 @@ export function notingStart(onStart: () => void): Dispatcher.DispatcherComposeIn
     });
 }
 
-/** The system's error code, also of the first of several addresses; never a message, which may hold a header. */
+/** The error code of the system, or of the first of several addresses. Never the message, which may contain a header. */
 export function networkCodeOf(error: unknown): string {
   if (!isObject(error)) return 'unknown';
   if (typeof error.code === 'string') return error.code;
@@ -378,10 +383,10 @@ export function networkCodeOf(error: unknown): string {
 }
 
 /**
- * The text of a CA file after its certificates have been parsed: Node itself ignores what it cannot read, and the call
- * would fail later with a text that does not name the file.
+ * The text of a CA file, after parsing its certificates. Node itself ignores certificates that it cannot parse; the
+ * call would fail later with an error that does not name the file.
  *
- * @throws RunbookError TLS_FAILED where the file cannot be read or holds no valid certificate.
+ * @throws RunbookError TLS_FAILED if the file cannot be read or has no valid certificate.
  */
 export async function readTrustedRoots(whose: string, caFile: string, cluster?: string): Promise<string> {
   try {
@@ -391,17 +396,17 @@ export async function readTrustedRoots(whose: string, caFile: string, cluster?: 
     for (const pem of certificates) new X509Certificate(pem);
     return text;
   } catch (cause) {
-    const text = `${whose}: the CA file ${caFile} does not hold PEM certificates that can be read`;
+    const text = `${whose}: the CA file ${caFile} has no readable PEM certificates`;
     throw new RunbookError('TLS_FAILED', text, {
       cluster,
       cause,
       needed: 'one or more PEM certificates, readable by the worker',
-      next: 'Correct caFile in the inventory, or the file or its permissions.',
+      next: 'Correct caFile in the inventory, the contents of the file, or its permissions.',
     });
   }
 }
 
-/** @throws RunbookError TLS_FAILED where a file cannot be read, or the key is not that of the certificate; never quotes one. */
+/** @throws RunbookError TLS_FAILED if a file cannot be read or the key does not match the certificate; never quotes a file. */
 async function readClientCertificate(
   cluster: string,
   { certificateFile, keyFile }: NonNullable<ClusterTarget['clientCertificate']>,
@@ -411,7 +416,7 @@ async function readClientCertificate(
     if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) throw new TypeError('another key');
     return { cert, key };
   } catch {
-    const text = `cluster ${cluster}: ${certificateFile} and ${keyFile} are no client certificate with its key`;
+    const text = `cluster ${cluster}: ${certificateFile} and ${keyFile} are not a client certificate and its key`;
     throw new RunbookError('TLS_FAILED', text, {
       cluster,
       needed: 'a PEM certificate and its unencrypted PEM key, readable by the worker',

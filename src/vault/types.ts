@@ -45,8 +45,8 @@ export interface TokenGuard {
   /** @throws RunbookError if this token is not for this cluster; nothing is sent then. */
   demandOwn(token: Secret): void;
   /**
-   * Returns a replacement for a token that was refused (403). The call is sent once more with it. A change of roles is not
-   * sent again: the caller reads its credential again and repeats the call.
+   * Returns a replacement for a token that was refused (403). The call is sent once more with it. A change of roles is
+   * not sent again: the caller reads its credential again and repeats the call.
    *
    * @param about.repeated - the replacement was refused too: only the error for the refusal is wanted
    * @throws RunbookError the refusal, with what people can do

@@ -358,7 +358,7 @@ describe('the choice of the node', () => {
       const elsewhere = await cluster.node();
       const refused = {
         ...{ code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: false, observed: elsewhere.address },
-        next: 'Name the address of every node of east in the inventory.',
+        next: 'Add the API address of every node of east to the inventory.',
       };
       for (const node of [second, first]) {
         node.on(PROMOTE, redirectTo(elsewhere.address)).on(STATUS, redirectTo(elsewhere.address, STATUS.slice(4)));
@@ -382,7 +382,7 @@ describe('the choice of the node', () => {
     it('of every node end the call, which passes with the change of the leader', async () => {
       second.on(PROMOTE, redirectTo(first.address));
       first.on(PROMOTE, redirectTo(second.address));
-      const next = 'The leader of east changes: retry.';
+      const next = 'The leader of east is changing: retry.';
       const passing = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: true, next };
       expect(await failureOf(promote())).toMatchObject(passing);
       expect([first.calls, second.calls]).toEqual([[PROMOTE], [PROMOTE]]);
