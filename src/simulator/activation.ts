@@ -2,33 +2,33 @@ import type { SimulatedCluster } from './cluster';
 import { badRequest, decodeStandardBase64, ServiceFault, type JsonObject } from './messages';
 import type { ReplicationKind } from './storage';
 
-/** What an activation token gives to its receiver. */
+/** The content of an activation token. */
 export interface ActivationContent {
   readonly kind: ReplicationKind;
   readonly setId: string;
   readonly secondaryId: string;
-  /** Identifies the client certificate inside; only its holder may connect. */
+  /** Identifies the client certificate in the token; only its holder may connect. */
   readonly certificate: string;
   readonly primaryClusterAddress: string;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
 }
 
-/** Of X25519. */
+/** Length of an X25519 public key. */
 export const PUBLIC_KEY_BYTES = 32;
 
-/** Seconds that a token is dated back, against clocks that differ. */
+/** Seconds by which a token is backdated, to allow for clock skew. */
 const NOT_BEFORE_LEEWAY_SECONDS = 5;
 
-/** An activation token that was given out. */
+/** An activation token that was issued. */
 export interface ActivationToken {
   readonly content: ActivationContent;
   readonly issuer: SimulatedCluster;
-  /** For whom it is encrypted; empty where it is wrapped. */
+  /** The public key that it is encrypted with; empty if it is wrapped. */
   readonly publicKey: string;
 }
 
-/** `primary/secondary-token`: makes the id known and gives its credentials, wrapped or encrypted. */
+/** `primary/secondary-token`: registers the id and returns its credentials, wrapped or encrypted. */
 export function issueActivationToken(
   cluster: SimulatedCluster,
   kind: ReplicationKind,
@@ -51,7 +51,7 @@ export function issueActivationToken(
   const { publicKey } = request;
   if (publicKey !== '' && decodeStandardBase64(publicKey)?.length !== PUBLIC_KEY_BYTES)
     throw badRequest('failed to parse the secondary public key');
-  // How the service encrypts is not public, and its clients see opaque base64: here the content stays with the service.
+  // The service's encryption is not public and its clients see opaque base64, so here the content stays in the service.
   const encrypted = publicKey === '' ? undefined : cluster.random.bytes(320).toString('base64');
   const ttl = Math.ceil(request.ttlMs / 1_000);
   const token = encrypted ?? wrappingToken(cluster, now, ttl);
@@ -71,7 +71,7 @@ export function issueActivationToken(
   };
 }
 
-/** For a while after a promotion the answer is 412 or 500. */
+/** For some time after a promotion, the answer is 412 or 500. */
 function refuseWhileSettling(cluster: SimulatedCluster, now: number): void {
   const settled = cluster.leadership.restartEndsAt + cluster.service.timing.secondaryTokenRefusedMs;
   if (cluster.promotedAt !== undefined && now < settled)
@@ -81,7 +81,7 @@ function refuseWhileSettling(cluster: SimulatedCluster, now: number): void {
     ]);
 }
 
-/** In the form of a JWT; the service knows what it issued. */
+/** A token in the form of a JWT. It is not verified: the service remembers what it issued. */
 function wrappingToken(cluster: SimulatedCluster, now: number, ttl: number): string {
   const iat = Math.floor(now / 1_000);
   const jti = cluster.random.token();
@@ -95,8 +95,8 @@ function wrappingToken(cluster: SimulatedCluster, now: number, ttl: number): str
 }
 
 /**
- * Redeems an activation token on the receiving side: unwraps it at the primary's API address, or decrypts it, and fetches
- * the bootstrap package through the cluster port. A wrapped token is used up by the unwrapping alone.
+ * Redeems an activation token on the secondary: unwraps it at the primary's API address, or decrypts it, and fetches
+ * the bootstrap package through the cluster port. Unwrapping alone uses up a wrapped token.
  */
 export function redeemActivationToken(
   receiver: SimulatedCluster,
@@ -146,7 +146,7 @@ function decrypt(
   return content;
 }
 
-/** At the address that the request gives, or else the one in the token: whoever issued it. */
+/** Unwraps at the address in the request, or else at the address in the token, which is that of its issuer. */
 function unwrap(
   receiver: SimulatedCluster,
   token: string,

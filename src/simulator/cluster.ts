@@ -10,7 +10,7 @@ import { KINDS, Storage, type ReplicationKind } from './storage';
 import { ReplicationStream } from './stream';
 import type { Topology } from './topology';
 
-/** One cluster: its nodes, its storage, its roles, and the handles that tests and the demo use to disturb it. */
+/** One cluster: its nodes, storage, and roles, and the methods that tests and the demo use to disturb it. */
 export class SimulatedCluster {
   readonly name: string;
   /** `sys/health` `cluster_id`. */
@@ -21,30 +21,30 @@ export class SimulatedCluster {
   readonly leadership: Leadership;
   readonly streams: Readonly<Record<ReplicationKind, ReplicationStream>>;
   readonly random: SeededRandom;
-  /** Those that were issued here and not yet used. */
+  /** Wrapping tokens that were issued here and not used yet. */
   readonly wrappingTokens = new Set<string>();
   version: string;
   seal: Seal;
-  /** Of the cluster's own configuration: a joined cluster takes the primary's key shares, and keeps this (facts 8.9). */
+  /** From the cluster's own configuration: a cluster that joins takes over the primary's key shares but keeps this (facts 8.9). */
   readonly sealType: string;
-  /** `enable_unauthenticated_access` in the configuration of its nodes: open to callers without a token, from 2.0. */
+  /** `enable_unauthenticated_access` in the configuration of its nodes: open to callers without a token, since 2.0. */
   unauthenticatedAccess: readonly ('generate-operation-token' | 'generate-root')[] = [];
-  /** A token with the root policy that is valid here, or (on a DR secondary) will be after its promotion. */
+  /** A token with the root policy that is valid here or, on a DR secondary, will be valid after its promotion. */
   rootToken = '';
-  /** With the only audit sink blocked every authenticated call answers 500, while health says 200. */
+  /** The only audit sink is blocked: every authenticated call answers 500, while health answers 200. */
   auditBlocked = false;
   /** Audit devices by mount path; `sys/audit` lists them. */
   readonly auditDevices = new Map<string, { readonly type: string; readonly local: boolean }>([
     ['file/', { type: 'file', local: false }],
     ['socket/', { type: 'socket', local: false }],
   ]);
-  /** The reindex that runs, or ran last; milliseconds since the epoch. */
+  /** The current or last reindex; milliseconds since the epoch. */
   reindex: { startedAt: number; endsAt: number } | undefined;
   corruptedPages: { tree: 'replicated' | 'local'; page: number; subpages: number[] } | undefined;
   promotedAt: number | undefined;
-  /** Time of the last restart of subsystems, and the modes that standby nodes may still report. */
+  /** When subsystems last restarted, and the modes that standby nodes may still report. */
   lastRoleChange: { readonly at: number; readonly modesBefore: Readonly<Record<ReplicationKind, string>> } | undefined;
-  /** Nonce of the generation attempt by token, for tests that ask which attempt made it. */
+  /** The nonce of the generation attempt that created each token, for tests. */
   readonly attemptsOfTokens = new Map<string, string>();
   #drRole: Role = DISABLED;
   #nextCanaryAt = 0;
@@ -87,23 +87,23 @@ export class SimulatedCluster {
     return (this.leadership.active ?? this.nodes[0])?.address ?? '';
   }
 
-  /** Key shares in hex. All clusters of a joined set have the primary's. */
+  /** Key shares in hex. All clusters in a replication set have those of the primary. */
   get keyShares(): readonly string[] {
     return this.seal.keyShares;
   }
 
-  /** Every token and activation token that this cluster ever gave out, for tests that look for leaks. */
+  /** Every token and activation token that this cluster has issued, for tests that search for leaks. */
   get issuedSecrets(): readonly string[] {
     return this.tokens.issued;
   }
 
-  /** The role as stored; a DR secondary holds its primary's performance role here. */
+  /** The role in storage; on a DR secondary, the performance role is that of its primary. */
   role(kind: ReplicationKind): Role {
     if (kind === 'dr') return this.#drRole;
     return this.storage.read('role', 'cluster/performance-role')?.role ?? DISABLED;
   }
 
-  /** The role that is in force. */
+  /** The role in effect. */
   effectiveRole(kind: ReplicationKind): Role {
     return kind === 'performance' && this.isDrSecondary ? DISABLED : this.role(kind);
   }
@@ -121,7 +121,7 @@ export class SimulatedCluster {
     return this.storage.read('filter', `cluster/filter/${id}`)?.filter;
   }
 
-  /** The mount that a path belongs to. */
+  /** The mount that serves a path. */
   mountOf(path: string) {
     const segments = path.split('/');
     for (let length = segments.length; length > 0; length -= 1) {
@@ -143,14 +143,14 @@ export class SimulatedCluster {
     );
   }
 
-  /** Clusters that are connected to this one as secondaries. */
+  /** Clusters that are connected to this cluster as secondaries. */
   connectedSecondaries(kind: ReplicationKind): SimulatedCluster[] {
     return [...this.service.clusters.values()].filter(
       ({ streams }) => streams[kind].connected && streams[kind].source === this,
     );
   }
 
-  /** A secondary keeps the addresses of its primary's living nodes. */
+  /** A secondary remembers the addresses of its primary's running nodes. */
   rememberPrimary(kind: ReplicationKind, source: SimulatedCluster, now: number): void {
     const role = this.role(kind);
     if (role.mode !== 'secondary') return;
@@ -172,13 +172,13 @@ export class SimulatedCluster {
     if (!isFirst && isPrimary && !this.isDrSecondary && this.leadership.serving(now)) this.writeCanary(now);
   }
 
-  /** What a primary writes without clients. */
+  /** The write that a primary makes by itself, without clients. */
   writeCanary(now: number): void {
     const mayBeShared = this.effectiveRole('performance').mode !== 'secondary';
     this.storage.write(mayBeShared ? 'canary' : 'cluster/canary', { type: 'canary', at: now }, now);
   }
 
-  /** The state for assertions, past the HTTP interface; holds no secrets. */
+  /** The state for assertions, bypassing the HTTP interface; contains no secrets. */
   snapshotState() {
     this.service.advance();
     return {
@@ -188,7 +188,7 @@ export class SimulatedCluster {
       nodes: this.nodes.map(({ up, sealed }) => ({ up, sealed })),
       dr: this.#replicationState('dr'),
       performance: this.#replicationState('performance'),
-      /** Operation tokens that exist, whether or not they are usable in the present role. */
+      /** Number of operation tokens that exist, usable in the current role or not. */
       operationTokens: this.tokens.operationTokenCount,
       filters: this.storage.keys('cluster/filter/').map((key) => key.slice('cluster/filter/'.length)),
     };
@@ -211,7 +211,7 @@ export class SimulatedCluster {
     };
   }
 
-  /** A token as `auth/token/create` would give it. @param request.ttlMs null for no expiry */
+  /** Creates a token like `auth/token/create`. @param request.ttlMs null: does not expire */
   createToken(request: {
     policies: string[];
     ttlMs?: number | null;
@@ -223,7 +223,7 @@ export class SimulatedCluster {
     return this.tokens.create({ policies, ttlMs, type, orphan }, this.service.now()).token;
   }
 
-  /** Writes a secret past the HTTP interface. @param path with its mount, e.g. `secret/app` */
+  /** Writes a secret, bypassing the HTTP interface. @param path with its mount, such as `secret/app` */
   write(path: string, data: JsonObject): bigint {
     this.service.advance();
     const now = this.service.now();
@@ -232,7 +232,7 @@ export class SimulatedCluster {
     return this.storage.write(key, { type: 'versioned-secret', data, version: before + 1, at: now }, now);
   }
 
-  /** Of a version 2 engine, with the version of the key before. */
+  /** The storage key of a secret; for a version 2 engine, also the current version of the secret. */
   #secretAt(path: string): { readonly key: string; readonly before?: number } {
     const mount = this.mountOf(path);
     if (mount?.version !== '2') return { key: `data/${path}` };
@@ -254,13 +254,13 @@ export class SimulatedCluster {
     this.storage.write(`policy/${name}`, { type: 'policy', text, rules }, this.service.now());
   }
 
-  /** Holds this secondary's log back (its heartbeats go on, so that it knows what it lacks), or lets it go again. */
+  /** Stops or resumes this secondary's log. Heartbeats continue, so the secondary knows which writes it lacks. */
   holdStream(kind: ReplicationKind, held: boolean): void {
     this.service.advance();
     this.streams[kind].held = held;
   }
 
-  /** The active node steps down; another one (the given one, where it can) is active after the election. */
+  /** The active node steps down. After the election another node is active: the given one, if it can be. */
   leaderChange(toNode?: number): void {
     this.service.advance();
     this.leadership.stepDown(this.service.now(), toNode === undefined ? undefined : this.node(toNode));
@@ -286,14 +286,14 @@ export class SimulatedCluster {
     await this.kill([this.node(index)]);
   }
 
-  /** Ends the processes of nodes; their connections break and new ones are refused. */
+  /** Kills the processes of nodes: open connections break and new ones are refused. */
   async kill(nodes = this.nodes): Promise<void> {
     this.service.advance();
     await Promise.all(nodes.map((node) => node.kill()));
     this.leadership.settle(this.service.now());
   }
 
-  /** Starts the process of a node again, on the same address. @param sealed as a Shamir node really starts; one with auto-unseal never */
+  /** Restarts the process of a node at the same address. @param sealed as a real Shamir node starts; ignored with auto-unseal */
   async startNode(index: number, { sealed = false }: { sealed?: boolean } = {}): Promise<void> {
     const node = this.node(index);
     if (node.up) return;

@@ -2,12 +2,15 @@ import type { SimulatedCluster } from './cluster';
 import type { JsonValue, ServiceAnswer } from './messages';
 
 /**
- * What a fault does to a call. `reset` breaks the connection; `lose-answer` lets the call take effect and closes the
- * connection without an answer; `glue-documents` sends the answer's JSON document twice in one body; `arrive-late` closes
- * the connection, and the call takes effect later: when {@link FaultHandle.arrive} is called. A
- * function is given the answer too, where the call took effect already. `break-forwarding` is met only by a call that a
- * standby passes on: that takes effect, its answer is lost on the way back, and the standby answers 307 to the active node
- * as if it had passed nothing on.
+ * What a fault does to a call.
+ *
+ * - `reset` breaks the connection.
+ * - `lose-answer` lets the call take effect, then closes the connection without an answer.
+ * - `glue-documents` sends the JSON document of the answer twice in one body.
+ * - `arrive-late` closes the connection; the call takes effect later, when {@link FaultHandle.arrive} is called.
+ * - `break-forwarding` affects only a call that a standby forwards: the call takes effect, its answer is lost on the
+ *   way back, and the standby answers 307 to the active node, as if it had not forwarded the call.
+ * - A function also receives the answer if the call has taken effect already.
  */
 export type FaultAction =
   | { readonly status: number; readonly body?: JsonValue; readonly headers?: Readonly<Record<string, string>> }
@@ -20,32 +23,35 @@ export type FaultAction =
   | ((cluster: SimulatedCluster, answer?: ServiceAnswer) => void | Promise<void>);
 
 export interface Fault {
-  /** Name of a cluster; any where absent. */
+  /** Name of a cluster; default: any. */
   readonly cluster?: string;
-  /** Index of the node that is called; where absent any, but for a standby that only leads on to the active one. */
+  /** Index of the called node; default: any node except a standby that only redirects to the active node. */
   readonly node?: number;
-  /** `METHOD /v1/path` in full, or a pattern over that text. */
+  /** The complete `METHOD /v1/path`, or a pattern for it. */
   readonly endpoint: string | RegExp;
-  /** Before or after the call's effect. `lose-answer`, `glue-documents` and broken forwarding are always after, what arrives late before. Default `before`. */
+  /**
+   * Before or after the effect of the call; default `before`. Ignored by `lose-answer`, `glue-documents`, and
+   * `break-forwarding` (always after) and `arrive-late` (always before).
+   */
   readonly when?: 'before' | 'after';
   readonly action: FaultAction;
-  /** How often; default 1, `Infinity` for always. */
+  /** Number of calls to affect; default 1, `Infinity` for all. */
   readonly times?: number;
-  /** Matching calls that pass first; default 0. */
+  /** Number of matching calls to let through first; default 0. */
   readonly skip?: number;
 }
 
-/** Counts and removes one fault. */
+/** Controls one fault. */
 export interface FaultHandle {
-  /** Calls hit so far. */
+  /** Number of calls affected so far. */
   readonly hits: number;
-  /** Lets the calls that `arrive-late` holds back reach the cluster now, one after the other. */
+  /** Lets the calls delayed by `arrive-late` reach the cluster now, one after the other. */
   arrive(): Promise<void>;
-  /** Also of what it holds back: that never arrives. */
+  /** Removes the fault; calls that it has delayed never arrive. */
   remove(): void;
 }
 
-/** `forwarded`: after the effect of a call that a standby passed on. */
+/** `forwarded`: after the effect of a call that a standby has forwarded. */
 export type Moment = 'before' | 'after' | 'forwarded';
 
 /** A call, at one of its moments. */
@@ -54,18 +60,18 @@ interface CallToFault {
   readonly node: number;
   /** `METHOD /v1/path` */
   readonly endpoint: string;
-  /** False where a standby only leads on to the active node. */
+  /** False if a standby only redirects to the active node. */
   readonly isServed: boolean;
 }
 
-/** A fault, with what it did so far and the calls that it holds back. */
+/** A fault with its counters and the calls that it has delayed. */
 interface ActiveFault extends Fault {
   hits: number;
   seen: number;
   held: (() => Promise<void>)[];
 }
 
-/** Faults on the HTTP interface of the clusters. They are looked at in the order in which they were added. */
+/** Faults on the HTTP interface of the clusters. They apply in the order in which they were added. */
 export class FaultInjector {
   #faults: ActiveFault[] = [];
 
@@ -90,13 +96,13 @@ export class FaultInjector {
     this.#faults = [];
   }
 
-  /** What a call meets at one of its moments. */
+  /** The faults that affect a call at this moment; counts them. */
   take(call: CallToFault, when: Moment): readonly Pick<ActiveFault, 'action' | 'held'>[] {
     return this.#faults.filter((active) => momentOf(active) === when && hits(active, call));
   }
 }
 
-/** Whether this call is hit; counts it. */
+/** Whether the fault affects this call; counts it. */
 function hits(active: ActiveFault, call: CallToFault): boolean {
   const { cluster = call.cluster, node = call.isServed ? call.node : undefined } = active;
   const { endpoint, times = 1, skip = 0 } = active;

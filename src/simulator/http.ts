@@ -23,41 +23,41 @@ import { countAgainstQuotas } from './routes/quotas';
 import { answerFromNode } from './routes/system';
 
 const LARGEST_BODY = 32 * 1024 * 1024;
-/** Of the recorded calls the older half goes when there are more. */
+/** Maximum number of recorded calls; above it, the older half is dropped. */
 const MOST_CALLS = 100_000;
 
 /** One request that reached a node, for assertions. */
 export interface RecordedCall {
-  /** Order of arrival, from 1, over all clusters. */
+  /** Order of arrival across all clusters, from 1. */
   readonly seq: number;
   readonly cluster: string;
   readonly node: number;
   readonly method: string;
-  /** With `/v1` and without query. */
+  /** Path with `/v1` and without the query. */
   readonly path: string;
-  /** Secrets appear as `sha256:<hex>` only. */
+  /** Secrets appear only as `sha256:<hex>`. */
   readonly body: JsonObject;
-  /** Digest of the token header, where there was one. */
+  /** Digest of the token header, if there was one. */
   readonly token: string | undefined;
-  /** Whether a standby may pass it on. It then answers 307 or 503 also where it did, and lost the answer. */
+  /** Whether a standby may forward the call. It may then answer 307 or 503 even if it forwarded the call and lost the answer. */
   readonly mayBePassedOn: boolean;
-  /** Of the answer that was sent; 0 while there is none or where the connection was broken instead. */
+  /** HTTP status of the answer; 0 if no answer has been sent or the connection was broken instead. */
   status: number;
-  /** What the answer said of the progress of a generation attempt, where it did. */
+  /** Progress of a generation attempt in the answer, if it has one. */
   progress?: number;
-  /** Whether the whole answer went out while the caller's connection was there. */
+  /** Whether the complete answer was sent while the caller was still connected. */
   delivered: boolean;
-  /** Milliseconds since the epoch. */
+  /** Time of arrival; milliseconds since the epoch. */
   readonly at: number;
-  /** When the answer was given or the connection was broken, milliseconds since the epoch; absent while under way. */
+  /** When the answer was sent or the connection broken; milliseconds since the epoch. Absent while in progress. */
   answeredAt?: number;
 }
 
-/** Fields that hold no secret. */
+/** Fields that never contain a secret. */
 const OPEN_FIELDS =
   /^(id|ttl|nonce|mode|paths?|force|diff|skip_flush|primary_(cluster|api)_addr|update_primary_addrs|ca_(file|path)|secondary_public_key|pgp_key|policies|type)$/;
 
-/** One request at one node, with its whole body. */
+/** One request at one node, with its complete body. */
 interface Arrival {
   readonly cluster: SimulatedCluster;
   readonly node: SimulatedNode;
@@ -67,14 +67,14 @@ interface Arrival {
   readonly token: string | undefined;
   readonly certificate: string | undefined;
   readonly namespace: string | undefined;
-  /** Of the client. */
+  /** Address of the client. */
   readonly address: string;
-  /** Whether a standby may pass it on to the active node. */
+  /** Whether a standby may forward it to the active node. */
   readonly mayBePassedOn: boolean;
 }
 
 interface Delivery extends ServiceAnswer {
-  /** Its document is sent twice. */
+  /** Sends the JSON document twice. */
   readonly glued?: boolean;
 }
 
@@ -85,7 +85,7 @@ export async function serve(
   incoming: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  // Node takes it from the request once that was destroyed.
+  // Node removes the socket from a destroyed request.
   const { socket } = incoming;
   let call: RecordedCall | undefined;
   try {
@@ -110,7 +110,7 @@ export async function serve(
     response.once('finish', () => (recorded.delivered = !socket.destroyed));
     send(response, incoming.method === 'HEAD', answer);
   } catch (error) {
-    // Node resets no connection inside of TLS: there it is closed.
+    // Node cannot reset a TLS connection: it is closed instead.
     const resets = error instanceof BrokenConnection && error.by === 'reset' && !(socket instanceof TLSSocket);
     if (resets) socket.resetAndDestroy();
     else if (error instanceof BrokenConnection || socket.destroyed) socket.destroy();
@@ -148,7 +148,7 @@ function digest(text: string): string {
   return `sha256:${createHash('sha256').update(text).digest('hex')}`;
 }
 
-/** A body whose values are digests, except in fields that are known to hold no secret. */
+/** The body with digests in place of values, except in fields that never contain a secret. */
 function readableBody(text: string): RecordedCall['body'] {
   try {
     const isOpen = (name: string, value: JsonValue | undefined) =>
@@ -191,7 +191,7 @@ async function applyFaults(
     else if (action === 'break-forwarding') continue;
     else if (typeof action === 'function') await action(arrival.cluster, answer);
     else if (action === 'arrive-late') {
-      // Nobody hears the answer.
+      // Nobody receives the answer.
       held.push(async () => void (await answerOrFault(arrival).catch(() => undefined)));
       throw new BrokenConnection('close');
     } else if ('delayMs' in action) await delay(action.delayMs);
@@ -231,7 +231,8 @@ async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
   const own = answerFromNode(cluster, node, request);
   if (own !== undefined) return own;
   const active = activeNodeFor(cluster, node);
-  // What cannot be passed on, also where it leads no more and nobody else does yet, is answered with where it is or was.
+  // Redirect what must not be forwarded, and everything while the last active node has stepped down and no other leads
+  // yet.
   if ((active !== node && !arrival.mayBePassedOn) || active === cluster.leadership.former)
     return redirectTo(active, url);
   const answer = answerFromActiveNode(cluster, active, request);
@@ -246,7 +247,7 @@ function redirectTo({ address }: SimulatedNode, url: URL): ServiceAnswer {
   return { status: 307, headers: { location: `${address}${url.pathname}${url.search}` } };
 }
 
-/** The node that serves, or for a standby the one that did last; else what a client meets while there is none. */
+/** The active node, or for a standby the last active one. Without one, throws what a client sees while no node is active. */
 function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): SimulatedNode {
   if (node.sealed) throw new ServiceFault(503, ['Vault is sealed']);
   const noActiveNode = new ServiceFault(500, ['local node not active but active cluster node not found']);
@@ -263,7 +264,7 @@ function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): Simulate
   return known;
 }
 
-/** `PUT` is `POST`, and `GET` with `list=true` is `LIST`, as in the service. */
+/** As in the service, `PUT` is `POST`, and `GET` with `list=true` is `LIST`. */
 function methodOf({ method = 'GET' }: IncomingMessage, url: URL): string {
   if (method === 'GET' && url.searchParams.get('list') === 'true') return 'LIST';
   return method === 'PUT' ? 'POST' : method;
@@ -284,7 +285,7 @@ async function readText(incoming: IncomingMessage): Promise<string> {
   for await (const chunk of incoming) {
     const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(String(chunk));
     size += bytes.length;
-    // Read on to its end, or the client that still sends never reads the answer.
+    // Read to the end; otherwise a client that is still sending never reads the answer.
     if (size <= LARGEST_BODY) chunks.push(bytes);
     else chunks.length = 0;
   }

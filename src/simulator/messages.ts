@@ -1,4 +1,4 @@
-/** JSON values as they go over the wire; write-ahead-log indexes are bigint and become plain JSON integers. */
+/** JSON values for the wire; WAL indexes are bigint and become plain JSON integers. */
 export type JsonValue =
   string | number | boolean | null | bigint | JsonValue[] | { [key: string]: JsonValue | undefined };
 export type JsonObject = { [key: string]: JsonValue | undefined };
@@ -10,8 +10,8 @@ export function isJsonObject(value: unknown): value is JsonObject {
 /**
  * An answer of the service with an error status. The HTTP layer sends `status` with the body `{"errors": [...]}`.
  *
- * The texts are kept out of `message`: some of them leak (a wrong nonce is answered with the right one), and a message
- * ends in logs.
+ * `message` does not contain the error texts: some of them leak (the answer to a wrong nonce contains the right one),
+ * and messages are logged.
  */
 export class ServiceFault extends Error {
   override readonly name = 'ServiceFault';
@@ -19,9 +19,9 @@ export class ServiceFault extends Error {
   constructor(
     /** HTTP status, 400 or above. */
     readonly status: number,
-    /** Texts of the body, as the service sends them; may be empty. */
+    /** Texts for the body, as the service sends them; may be empty. */
     readonly errors: readonly string[],
-    /** Instead of errors: the service has them in the envelope of an answer without data. */
+    /** Sent instead of errors, in the envelope of an answer without data. */
     readonly warnings?: readonly string[],
   ) {
     super(`the simulated service answers ${status}`);
@@ -29,8 +29,8 @@ export class ServiceFault extends Error {
 }
 
 /**
- * The connection is to be broken without an answer: by a reset, or by closing it, as where the handler of a request died.
- * Effects that the call had before stay.
+ * Breaks the connection without an answer: by a reset, or by closing it, as if the handler of the request had crashed.
+ * Any earlier effects of the call remain.
  */
 export class BrokenConnection extends Error {
   constructor(
@@ -41,22 +41,22 @@ export class BrokenConnection extends Error {
   }
 }
 
-/** A request as the routes see it. */
+/** A request as routes receive it. */
 export interface ServiceRequest {
-  /** `PUT` is `POST`, as in the service. */
+  /** `PUT` becomes `POST`, as in the service. */
   readonly method: string;
-  /** Below `/v1/`. */
+  /** Path below `/v1/`. */
   readonly path: string;
   readonly body: JsonObject;
   readonly token: string | undefined;
-  /** SHA-256 fingerprint of the client's certificate, where it showed one. */
+  /** SHA-256 fingerprint of the client certificate, if one was presented. */
   readonly certificate: string | undefined;
 }
 
 export interface ServiceAnswer {
   readonly status: number;
   readonly body?: JsonValue;
-  /** In the place of a document: sent as it is, without its length. */
+  /** Sent instead of a JSON document, unchanged and without a content length. */
   readonly bytes?: Buffer;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -71,13 +71,13 @@ export function permissionDenied(): ServiceFault {
   return new ServiceFault(403, ['permission denied']);
 }
 
-/** What is asked for, or 404 without a text. */
+/** Returns the value, or throws a 404 without a text. */
 export function found<T>(value: T | undefined): T {
   if (value === undefined) throw new ServiceFault(404, []);
   return value;
 }
 
-/** A text field; the empty string where it is absent. */
+/** A string field; the empty string if it is absent. */
 export function textField(body: JsonObject, name: string): string {
   const value = body[name];
   if (value === undefined || value === null) return '';
@@ -85,10 +85,10 @@ export function textField(body: JsonObject, name: string): string {
   throw badRequest(`error converting input for field "${name}": expected type 'string', got unconvertible type`);
 }
 
-/** What a request without any body has. */
+/** The body of a request that has none. */
 export const NO_BODY: JsonObject = Object.freeze({});
 
-/** Body of a request. Malformed JSON is an internal error for the service, JSON of another type a bad request. */
+/** Parses the body of a request. As in the service, malformed JSON is an internal error, and other JSON types a bad request. */
 export function parseBody(text: string): JsonObject {
   if (text.trim() === '') return NO_BODY;
   let parsed: unknown;
@@ -109,7 +109,7 @@ export function parseBody(text: string): JsonObject {
 
 const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Milliseconds of a Go duration ("30m", "1h30m") or of a number of seconds ("1800", 1800); undefined for anything else. */
+/** Converts a Go duration ("30m", "1h30m") or a number of seconds ("1800", 1800) to milliseconds; otherwise undefined. */
 export function parseDuration(value: string | number): number | undefined {
   if (typeof value === 'number' || /^\d+$/.test(value)) {
     const seconds = Number(value);
@@ -124,7 +124,7 @@ function parts(version: string): number[] {
   return (version.split('+')[0] ?? '').split('.').map(Number);
 }
 
-/** Whatever the edition. */
+/** Compares versions, ignoring the edition. */
 export function atLeastVersion(version: string, since: string): boolean {
   const [left, right] = [parts(version), parts(since)];
   const order = [0, 1, 2].map((index) => (left[index] ?? 0) - (right[index] ?? 0));
@@ -132,8 +132,8 @@ export function atLeastVersion(version: string, since: string): boolean {
 }
 
 /**
- * Standard base64 with padding as the service reads it: line breaks are skipped, anything else that is not canonical
- * in alphabet, length or padding is refused (Node's own decoder would drop it silently).
+ * Decodes standard base64 with padding, like the service: skips line breaks, and refuses anything else that is not
+ * canonical in alphabet, length, or padding. Node's own decoder would drop it silently.
  */
 export function decodeStandardBase64(text: string): Buffer | undefined {
   const compact = text.replace(/[\r\n]/g, '');
@@ -141,7 +141,7 @@ export function decodeStandardBase64(text: string): Buffer | undefined {
   return Buffer.from(compact, 'base64');
 }
 
-/** Hexadecimal in either letter case, or undefined. */
+/** Decodes hexadecimal in upper or lower case; otherwise undefined. */
 export function decodeHex(text: string): Buffer | undefined {
   return text.length % 2 === 0 && /^[0-9a-fA-F]*$/.test(text) ? Buffer.from(text, 'hex') : undefined;
 }

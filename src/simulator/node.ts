@@ -10,23 +10,23 @@ import { GenerationAttempts } from './routes/generation';
 import type { ReplicationKind } from './storage';
 
 /**
- * One node: a process with its own listener, its own seal state and what it keeps in memory only (the generation attempt
- * and the private halves of `generate-public-key`).
+ * One node: a process with its own listener, seal state, and memory (the generation attempt, and the private keys of
+ * `generate-public-key`).
  */
 export class SimulatedNode {
   sealed = false;
   up = false;
-  /** Shares given to `sys/unseal` so far. */
+  /** Shares provided to `sys/unseal` so far. */
   unsealShares: Buffer[] = [];
   attempts: GenerationAttempts;
-  /** What rate-limit quotas count here, by quota and client. */
+  /** Counters of rate-limit quotas on this node, by quota and client. */
   readonly quotaBuckets = new Map<string, { readonly left: number; readonly refilledAt: number }>();
-  /** Of `generate-public-key`: the node has the private half for as long as it stands here. */
+  /** Public keys of `generate-public-key`. While a key is in this map, the node has its private key. */
   readonly publicKeys = new Map<ReplicationKind, string>();
   #server: HttpServer | undefined;
   #port: number;
 
-  /** @param port 0 for any; kept over restarts of the node once it is known */
+  /** @param port 0: any free port; later restarts of the node use the same port */
   constructor(
     private readonly cluster: SimulatedCluster,
     readonly index: number,
@@ -41,12 +41,12 @@ export class SimulatedNode {
     return `${this.cluster.service.certificate === undefined ? 'http' : 'https'}://127.0.0.1:${this.#port}`;
   }
 
-  /** Address of the cluster port, by convention the one above; an identifier only, nothing listens there. */
+  /** Cluster address, by convention the next port. Only an identifier: nothing listens there. */
   get clusterAddress(): string {
     return `https://127.0.0.1:${this.#port + 1}`;
   }
 
-  /** Starts the process: empty memory, listener open. */
+  /** Starts the process with empty memory and opens its listener. */
   async start(): Promise<void> {
     const { service } = this.cluster;
     const listener: RequestListener = (incoming, response) => void serve(this.cluster, this, incoming, response);
@@ -61,7 +61,7 @@ export class SimulatedNode {
     this.up = true;
   }
 
-  /** Ends the process at once: open connections break and new ones are refused. */
+  /** Kills the process at once: open connections break and new ones are refused. */
   async kill(): Promise<void> {
     const server = this.#server;
     this.up = false;
@@ -73,11 +73,11 @@ export class SimulatedNode {
   }
 }
 
-/** Which node of a cluster is active, and the times at which none is. */
+/** Tracks which node of a cluster is active, and when no node is. */
 export class Leadership {
-  /** The active node, also while the cluster restarts its subsystems. */
+  /** The active node, even while the cluster restarts its subsystems. */
   active: SimulatedNode | undefined;
-  /** Milliseconds since the epoch; when the node that is active now became it. */
+  /** When the current active node became active; milliseconds since the epoch. */
   activeSince = 0;
   restartEndsAt = 0;
   #former: SimulatedNode | undefined;
@@ -89,7 +89,7 @@ export class Leadership {
     private readonly random: SeededRandom,
   ) {}
 
-  /** While no node is active: the one that was until then. It stands in the storage, for as long as nobody writes another. */
+  /** While no node is active: the last active node. The storage keeps it until another node becomes active. */
   get former(): SimulatedNode | undefined {
     return this.active === undefined ? this.#former : undefined;
   }
@@ -98,12 +98,12 @@ export class Leadership {
     return now < this.restartEndsAt;
   }
 
-  /** An active node that serves requests. */
+  /** The active node, if it serves requests. */
   serving(now: number): SimulatedNode | undefined {
     return this.restarting(now) ? undefined : this.active;
   }
 
-  /** Brings leadership up to date with the state of the nodes. */
+  /** Updates the leadership according to the state of the nodes. */
   settle(now: number): void {
     const eligible = this.#eligible();
     const hasQuorum = eligible.length * 2 > this.cluster.nodes.length;
@@ -121,7 +121,7 @@ export class Leadership {
     this.activeSince = now;
   }
 
-  /** The active node gives up its leadership; after the election another one has it, where there is another. */
+  /** The active node gives up leadership; after the election another node is active, if there is one. */
   stepDown(now: number, preferred?: SimulatedNode): void {
     const others = this.#eligible().filter((node) => node !== this.active);
     const start = this.active?.index ?? 0;
@@ -129,7 +129,7 @@ export class Leadership {
     this.#leave(now);
   }
 
-  /** The restart of subsystems that a role change brings, which may cost the node its leadership. */
+  /** Restarts subsystems after a role change, which may cost the active node its leadership. */
   restart(now: number): void {
     const { timing, readings } = this.cluster.service;
     this.restartEndsAt = now + timing.restartMs;
@@ -149,12 +149,12 @@ export class Leadership {
 }
 
 /**
- * Ports that no system gives to anybody by itself (Linux from 32768, others from 49152): whoever is away for a while finds
- * its own free when it comes back, and until then nobody answers there.
+ * Outside the ephemeral port range of every system (Linux: from 32768, others: from 49152). The port of a killed node
+ * stays unused until the node restarts.
  */
 const PORTS = [12_000, 32_000] as const;
 
-/** Starts listening, on any free port where none is given; gives the port. */
+/** Listens on the port, or on any free port for 0; returns the port. */
 export async function listenOnLoopback(server: Server, port = 0): Promise<number> {
   for (;;) {
     const tried = port === 0 ? randomInt(...PORTS) : port;
@@ -168,7 +168,7 @@ export async function listenOnLoopback(server: Server, port = 0): Promise<number
   }
 }
 
-/** Closes the server and breaks the connections that are open. */
+/** Closes the server and breaks its open connections. */
 export async function closeAtOnce(server: HttpServer): Promise<void> {
   await new Promise<void>((resolve) => {
     server.close(() => resolve());

@@ -6,7 +6,7 @@ import { closeAtOnce, listenOnLoopback } from './node';
 import { startSimulatedService, type SimulatedService } from './service';
 import { parseTopology, type Topology } from './topology';
 
-/** What an operator can do to a running simulated service: `POST /control/<command>`, with names of clusters after it. */
+/** Control commands for a running simulated service: `POST /control/<command>/<cluster>[/<other cluster>]`. */
 const COMMANDS: Record<string, (service: SimulatedService, cluster: string, other: string) => unknown> = {
   kill: (service, cluster) => service.cluster(cluster).kill(),
   restart: (service, cluster) => service.cluster(cluster).restart(),
@@ -14,7 +14,7 @@ const COMMANDS: Record<string, (service: SimulatedService, cluster: string, othe
   heal: (service) => service.heal(),
 };
 
-/** The operator's way into a running simulated service, with the token as bearer, on loopback only. */
+/** The control endpoint of a running simulated service; requires the token as a bearer token. */
 function controlServer(service: SimulatedService, token: string): Server {
   const isAuthorised = ({ headers }: IncomingMessage): boolean => {
     const given = Buffer.from((headers.authorization ?? '').replace(/^Bearer /, ''));
@@ -41,7 +41,7 @@ function reply(response: ServerResponse, status: number, body: object): void {
   response.end(`${JSON.stringify(body)}\n`);
 }
 
-/** Content of the state file, JSON. It holds secrets: the file is for its owner only. */
+/** Contents of the JSON state file. It contains secrets, so only its owner may read it. */
 export interface SimulatorState {
   readonly pid: number;
   readonly control: { readonly address: string; readonly token: string };
@@ -51,7 +51,7 @@ export interface SimulatorState {
     readonly addresses: readonly string[];
     readonly clusterAddress: string;
     readonly rootToken: string;
-    /** Hex. */
+    /** In hex. */
     readonly keyShares: readonly string[];
   }[];
 }
@@ -59,11 +59,11 @@ export interface SimulatorState {
 interface RunningSimulator {
   readonly service: SimulatedService;
   readonly state: SimulatorState;
-  /** Ends the service and removes the state file. */
+  /** Stops the service and removes the state file. */
   readonly stop: () => Promise<void>;
 }
 
-/** Starts the simulated service with its control endpoint, and writes the state file. */
+/** Starts the simulated service and its control endpoint, and writes the state file. */
 export async function startSimulator(topology: Topology, stateFile: string): Promise<RunningSimulator> {
   const service = await startSimulatedService(topology);
   const token = randomBytes(24).toString('base64url');
@@ -80,7 +80,7 @@ export async function startSimulator(topology: Topology, stateFile: string): Pro
       },
     );
     const state = { pid: process.pid, control: { address, token }, clusters };
-    // Readable by its owner only, and never half written.
+    // Readable only by its owner, and never incomplete.
     await writeFileAtomic(stateFile, `${JSON.stringify(state, undefined, 2)}\n`, { mode: 0o600 });
     return { service, state, stop };
   } catch (error) {
@@ -89,15 +89,15 @@ export async function startSimulator(topology: Topology, stateFile: string): Pro
   }
 }
 
-/** What the program prints: where everything is, and no secret. */
+/** The lines that the program prints: all addresses, and no secrets. */
 export function describeSimulator({ clusters, control }: SimulatorState, stateFile: string): string[] {
   return [
-    ...clusters.map(({ name, addresses, clusterId }) => `${name}  ${addresses.join(' ')}  cluster id ${clusterId}`),
-    `control  ${control.address}  (tokens and key shares: ${stateFile})`,
+    ...clusters.map(({ name, addresses, clusterId }) => `${name}  ${addresses.join(' ')}  cluster ID ${clusterId}`),
+    `control  ${control.address}  (tokens and key shares are in ${stateFile})`,
   ];
 }
 
-/** The program: runs the service of a topology file until SIGTERM or SIGINT. */
+/** Runs the service that a topology file describes until SIGTERM or SIGINT. */
 export async function runSimulatorProgram(options: {
   topologyFile: string;
   stateFile: string;
@@ -109,6 +109,6 @@ export async function runSimulatorProgram(options: {
   await new Promise<void>((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
   });
-  options.log('stopping');
+  options.log('Stopping ...');
   await stop();
 }

@@ -2,13 +2,13 @@ import { createCipheriv, createHash } from 'node:crypto';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** Characters of a token: `hvs.` and a body. */
+/** Length of a token: `hvs.` and 24 characters. */
 export const TOKEN_LENGTH = 'hvs.'.length + 24;
 
 /**
- * Seeded source of everything that looks random in the simulated service: identifiers, tokens, key shares, the choice of
- * a failure inside a restart window. The same seed and the same order of calls give the same values. For simulated
- * secrets only.
+ * Seeded source of all randomness in the simulated service: identifiers, tokens, key shares, and the choice of a
+ * failure in a restart window. The same seed and the same order of calls produce the same values. For simulated secrets
+ * only.
  */
 export class SeededRandom {
   readonly #seed: number;
@@ -29,7 +29,7 @@ export class SeededRandom {
     return this.bytes(4).readUInt32BE(0) / 2 ** 32;
   }
 
-  /** A uniform whole number in [0, limit), limit at most 256; bytes that would bias the result are thrown away. */
+  /** A uniform integer in [0, limit), with limit at most 256; discards bytes that would bias the result. */
   below(limit: number): number {
     const unbiased = 256 - (256 % limit);
     for (;;) {
@@ -43,12 +43,12 @@ export class SeededRandom {
     return probability > 0 && this.fraction() < probability;
   }
 
-  /** One element of a list that is not empty. */
+  /** One element of a non-empty list. */
   pick<T>(choices: readonly [T, ...T[]]): T {
     return choices[Math.floor(this.fraction() * choices.length)] ?? choices[0];
   }
 
-  /** Characters of 0-9, A-Z, a-z, uniformly. */
+  /** A string of uniformly chosen characters 0-9, A-Z, and a-z. */
   base62(length: number): string {
     return Array.from({ length }, () => BASE62.charAt(this.below(BASE62.length))).join('');
   }
@@ -66,7 +66,7 @@ export class SeededRandom {
     return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
   }
 
-  /** An independent source, so that one cluster's use of randomness does not move another's. */
+  /** An independent source, so that one cluster's use of randomness does not affect another's. */
   derive(name: string): SeededRandom {
     return new SeededRandom(createHash('sha256').update(`${this.#seed}/${name}`).digest().readUIntBE(0, 6));
   }

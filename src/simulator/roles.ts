@@ -3,17 +3,17 @@ import type { SimulatedCluster } from './cluster';
 import { badRequest, ServiceFault } from './messages';
 import type { ReplicationKind } from './storage';
 
-/** One activation token that a primary has issued and not revoked, used or not. */
+/** An activation token that a primary has issued and not revoked, used or not. */
 interface KnownSecondary {
   readonly id: string;
-  /** Identifies the client certificate inside the activation token; only its holder may connect. */
+  /** Identifies the client certificate in the activation token; only its holder may connect. */
   readonly certificate: string;
   readonly activated: boolean;
 }
 
 /**
- * What a cluster is for one kind of replication. The DR role is the cluster's own; the performance role is part of the
- * data, so that a DR secondary inherits it on promotion.
+ * Role of a cluster in one kind of replication. The DR role belongs to the cluster. The performance role is part of the
+ * data, so a DR secondary inherits it on promotion.
  */
 export type Role =
   | { readonly mode: 'disabled' }
@@ -27,11 +27,11 @@ export type Role =
       readonly mode: 'secondary';
       readonly setId: string;
       readonly secondaryId: string;
-      /** Null: it does not dial any primary (after a demotion, or after `update-primary` with a blank token). */
+      /** Null: it does not connect to any primary (after a demotion, or after `update-primary` with a blank token). */
       readonly certificate: string | null;
       readonly primaryClusterAddress: string;
       readonly knownPrimaryAddresses: readonly string[];
-      /** True after a demotion, until an activation token has been used: addresses are refused then. */
+      /** True from a demotion until an activation token is used; meanwhile addresses are refused. */
       readonly demoted: boolean;
     };
 
@@ -40,7 +40,7 @@ export type SecondaryRole = Extract<Role, { mode: 'secondary' }>;
 
 export const DISABLED: Role = { mode: 'disabled' };
 
-/** The role that the cluster has, where it is this one. */
+/** Returns the role of the cluster, or throws if it is a different one. */
 export function requireRole<M extends 'primary' | 'secondary'>(
   cluster: SimulatedCluster,
   kind: ReplicationKind,
@@ -52,7 +52,7 @@ export function requireRole<M extends 'primary' | 'secondary'>(
   return role;
 }
 
-/** Every role change restarts the cluster's subsystems, after its answer is on its way. */
+/** Makes a role change and restarts the cluster's subsystems, as every role change does after its answer was sent. */
 function changed(cluster: SimulatedCluster, change: (now: number) => void): void {
   const modesBefore = { dr: cluster.role('dr').mode, performance: cluster.role('performance').mode };
   const now = cluster.service.now();
@@ -67,7 +67,7 @@ export function enablePrimary(cluster: SimulatedCluster, kind: ReplicationKind, 
   changed(cluster, () => makePrimary(cluster, kind, advertisedAddress));
 }
 
-/** The primary of a new set; also used to set up a topology. */
+/** Makes a cluster the primary of a new set; also used to set up a topology. */
 export function makePrimary(cluster: SimulatedCluster, kind: ReplicationKind, advertisedAddress = ''): void {
   const role = { mode: 'primary', setId: cluster.random.uuid(), advertisedAddress, knownSecondaries: [] } as const;
   cluster.setRole(kind, role, cluster.service.now());
@@ -106,7 +106,7 @@ export function disableReplication(
     cluster.setRole(kind, DISABLED, now);
     cluster.streams[kind].reset();
     if (kind === 'dr' && as === 'secondary')
-      // The performance role in its data was the primary's; it must not come into force here.
+      // The performance role in its data is that of the primary and must not take effect here.
       cluster.setRole('performance', DISABLED, now);
   });
 }
@@ -133,12 +133,12 @@ export function promoteSecondary(
 function lacksWrites(cluster: SimulatedCluster, kind: ReplicationKind, role: SecondaryRole): boolean {
   const stream = cluster.streams[kind];
   if (role.demoted || !stream.knowsToLackWrites)
-    // A demoted primary holds every write of its own time.
+    // A demoted primary has every write that it accepted as primary.
     return false;
   return stream.connected || cluster.service.readings.promoteRefusedBehindDeadSource;
 }
 
-/** `secondary/enable`: clears this cluster, joins the primary's set, and takes over its seal. */
+/** `secondary/enable`: wipes this cluster, joins the primary's set, and takes over its seal. */
 export function enableSecondary(
   cluster: SimulatedCluster,
   kind: ReplicationKind,
@@ -152,7 +152,7 @@ export function enableSecondary(
     cluster.storage.wipe();
     joinSet(cluster, kind, content);
     cluster.clusterId = cluster.random.uuid();
-    // The standbys seal, and need the primary's key shares then; with auto-unseal a restart (enos: restart_followers).
+    // The standbys seal. They need the primary's key shares or, with auto-unseal, a restart (enos: restart_followers).
     for (const node of cluster.nodes) {
       node.sealed = node.sealed || node !== cluster.leadership.active;
       node.unsealShares = [];
@@ -162,7 +162,7 @@ export function enableSecondary(
 
 type Membership = Pick<ActivationContent, 'setId' | 'secondaryId' | 'certificate' | 'primaryClusterAddress'>;
 
-/** Takes the role and the seal of a set; also used to set up a topology. */
+/** Takes over the role and the seal of a set; also used to set up a topology. */
 export function joinSet(
   cluster: SimulatedCluster,
   kind: ReplicationKind,
@@ -174,7 +174,7 @@ export function joinSet(
   cluster.seal = source.seal;
 }
 
-/** `secondary/update-primary`. `token` undefined where the field was not in the body at all. */
+/** `secondary/update-primary`. `token` is undefined if the body does not have the field. */
 export function updatePrimary(
   cluster: SimulatedCluster,
   kind: ReplicationKind,
@@ -217,7 +217,7 @@ function followAddresses(
   cluster.setRole(kind, { ...role, primaryClusterAddress: answering, knownPrimaryAddresses: [answering] }, now);
 }
 
-/** `primary/revoke-secondary`. Returns whether the id was known. */
+/** `primary/revoke-secondary`. Returns false for an unknown id. */
 export function revokeSecondary(cluster: SimulatedCluster, kind: ReplicationKind, id: string): boolean {
   const role = requireRole(cluster, kind, 'primary');
   const remaining = role.knownSecondaries.filter((known) => known.id !== id);

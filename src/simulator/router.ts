@@ -21,7 +21,7 @@ import { RouteCall, type Route } from './routes/route';
 import { SYSTEM_ROUTES } from './routes/system';
 import { TOKEN_ROUTES, type Identity } from './routes/tokens';
 
-/** All routes that need an active node, the more exact ones first. */
+/** All routes that need an active node, the more specific ones first. */
 export const ROUTES: readonly Route[] = [
   ...REPLICATION_ROUTES,
   ...GENERATION_ROUTES,
@@ -34,13 +34,13 @@ export const ROUTES: readonly Route[] = [
   ...KEY_VALUE_ROUTES,
 ];
 
-/** From then on the generation of tokens needs a token, and a longer token header is refused. */
+/** Since this version, generating a token needs a token, and a DR secondary accepts service tokens with the root policy. */
 const AUTHENTICATES_GENERATION_SINCE = '2.0.0';
 
-/** What a DR secondary serves. */
+/** Paths that a DR secondary serves. */
 const ON_DR_SECONDARY = /^sys\/(replication\/(dr\/secondary\/|(dr\/|performance\/)?status$)|generate-root\/)/;
 
-/** What the engine mounts do not serve. */
+/** Paths that engine mounts do not serve. */
 const SYSTEM_PATH = /^(sys|auth)\//;
 
 const CAPABILITY_OF_METHOD: Record<string, string> = {
@@ -65,7 +65,7 @@ export async function answerFromActiveNode(
   return route.run(new RouteCall(cluster, node, request, parameters, identity));
 }
 
-/** Values of the `:name` parts of a path that fits, and the `rest` where `*` stands. */
+/** Values of the `:name` segments of a matching path, and `rest` for a `*`; undefined if the path does not match. */
 function match(pattern: string, path: string): Record<string, string> | undefined {
   const [wanted, given] = [pattern.split('/'), path.split('/')];
   const parameters: Record<string, string> = {};
@@ -95,7 +95,7 @@ function findRoute({ method, path, token }: ServiceRequest): { route: Route; par
   throw new ServiceFault(404, ['1 error occurred:\n\t* unsupported path\n\n']);
 }
 
-/** Refuses, or tells who calls. Undefined for routes that ask for nothing. */
+/** Refuses the request, or returns the identity of the caller; undefined for routes that need no token. */
 function authorise(cluster: SimulatedCluster, { credential }: Route, request: ServiceRequest): Identity | undefined {
   switch (credential) {
     case 'none':
@@ -121,7 +121,7 @@ function isOpened({ unauthenticatedAccess }: SimulatedCluster, { path }: Service
   );
 }
 
-/** Who the header's token stands for on this cluster in its present role. */
+/** The identity of the token in the header, on this cluster in its current role. */
 function identify(cluster: SimulatedCluster, token: string): Identity | undefined {
   const now = cluster.service.now();
   const operation = cluster.isDrSecondary ? cluster.tokens.identifyOperation(token) : undefined;
@@ -138,7 +138,7 @@ function validToken(cluster: SimulatedCluster, { token }: ServiceRequest): Ident
   if (token === undefined || token === '') throw permissionDenied();
   if (cluster.auditBlocked || cluster.wrappingTokens.has(token)) throw new ServiceFault(500, ['internal error']);
   const identity = identify(cluster, token);
-  // The text for a token that is not valid at all, as opposed to one without the right.
+  // The text for an invalid token, as opposed to a token without the required rights.
   if (identity === undefined)
     throw new ServiceFault(403, ['2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n']);
   return identity;
@@ -154,7 +154,7 @@ function authoriseToken(cluster: SimulatedCluster, request: ServiceRequest, sudo
   return identity;
 }
 
-/** `dr_operation_token` in the body: a generated one of this cluster, or an orphan batch token with the right policy. */
+/** `dr_operation_token` in the body: an operation token of this cluster, or an orphan batch token with the required policy. */
 function authoriseOperation(cluster: SimulatedCluster, request: ServiceRequest): void {
   const token = textField(request.body, 'dr_operation_token');
   if (token === '') throw badRequest('DR operation token was not provided');

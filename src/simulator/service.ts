@@ -13,7 +13,7 @@ import { READINGS, timingOf, type Readings, type Timing, type Topology } from '.
 
 const DEFAULT_MOUNTS = ['kv/', 'secret/'];
 
-/** Several clusters with the network between them. Make one with {@link startSimulatedService}. */
+/** Several clusters and the network between them. Create one with {@link startSimulatedService}. */
 export class SimulatedService {
   readonly clusters: ReadonlyMap<string, SimulatedCluster>;
   readonly faults = new FaultInjector();
@@ -24,7 +24,7 @@ export class SimulatedService {
   readonly random: SeededRandom;
   /** Added to every HTTP answer, milliseconds. */
   latencyMs: number;
-  /** Of the API listeners, PEM; without it they speak plain HTTP. */
+  /** PEM certificate and key of the API listeners; without them the listeners use plain HTTP. */
   readonly certificate: { readonly cert: string; readonly key: string } | undefined;
   readonly activationTokens = new Map<string, ActivationToken>();
   readonly batchTokens: BatchTokens = new Map();
@@ -55,24 +55,24 @@ export class SimulatedService {
     return cluster;
   }
 
-  /** The cluster with a node at this cluster address, or API address. It may come with or without scheme. */
+  /** The cluster that has a node with this cluster address or API address, with or without a scheme. */
   clusterAt(address: string, of: 'clusterAddress' | 'address' = 'clusterAddress'): SimulatedCluster | undefined {
     const clusters = [...this.clusters.values()];
     return clusters.find(({ nodes }) => nodes.some((node) => hostOf(node[of]) === hostOf(address)));
   }
 
-  /** False while the network between both is cut. */
+  /** False while the network between the two clusters is cut. */
   linked(a: SimulatedCluster, b: SimulatedCluster): boolean {
     return !this.#cuts.has(linkOf(a.name, b.name));
   }
 
-  /** Cuts the network between two clusters; their clients still reach both. */
+  /** Cuts the network between two clusters; clients can still reach both. */
   partition(a: string, b: string): void {
     this.advance();
     this.#cuts.add(linkOf(this.cluster(a).name, this.cluster(b).name));
   }
 
-  /** Mends every cut. */
+  /** Restores the network between all clusters. */
   heal(): void {
     this.advance();
     this.#cuts.clear();
@@ -90,11 +90,11 @@ export class SimulatedService {
     return Date.now() + this.#clockShiftMs;
   }
 
-  /** Brings every cluster up to the present; to be called before anything is changed or read. */
+  /** Updates every cluster to the current time. Call this before any change or read. */
   advance(): void {
     const now = this.now();
     for (const cluster of this.clusters.values()) cluster.advance(now);
-    // Sources before their secondaries, however the clusters are chained: as many rounds as a chain can be long.
+    // Several rounds, so that data passes through a chain of clusters in any order; a chain has at most three.
     for (let round = 0; round < Math.min(3, this.clusters.size); round += 1)
       for (const { streams } of this.clusters.values()) {
         streams.performance.advance(now);
@@ -102,7 +102,7 @@ export class SimulatedService {
       }
   }
 
-  /** Ends all nodes. */
+  /** Kills all nodes. */
   async stop(): Promise<void> {
     await Promise.all(this.#nodes().map((node) => node.kill()));
   }
@@ -121,12 +121,12 @@ function linkOf(a: string, b: string): string {
   return [a, b].sort().join(' - ');
 }
 
-/** Host and port; an address may come with or without scheme. */
+/** Host and port of an address with or without a scheme. */
 function hostOf(address: string): string {
   return address.replace(/^https?:\/\//, '').replace(/(?<!\/)\/+$/, '');
 }
 
-/** Starts all clusters of a topology; the replication sets in it are streaming when this returns. */
+/** Starts all clusters of a topology. When this returns, its replication sets are streaming. */
 export async function startSimulatedService(topology: Topology): Promise<SimulatedService> {
   const service = new SimulatedService(topology);
   try {
@@ -161,7 +161,7 @@ function establish(service: SimulatedService, topology: Topology): void {
     for (const name of set.secondaries) attach(service.cluster(name), primary, 'dr', now);
   }
   for (const cluster of service.clusters.values())
-    // A first write streams at once, so that `last_remote_wal` is not 0.
+    // Backdated, so that it streams at once and `last_remote_wal` is not 0.
     if (!cluster.isDrSecondary) cluster.writeCanary(now - service.timing.streamDelayMs);
   service.advance();
 }
@@ -178,7 +178,7 @@ function initialise(cluster: SimulatedCluster, mounts: NonNullable<Topology['mou
   cluster.rootToken = cluster.tokens.createRootToken(now);
 }
 
-/** The id of a secondary is its own cluster id, so that both ways of naming a paths filter agree. */
+/** Connects a secondary. Its id is its cluster ID, so that its paths filter has the right key in either reading. */
 function attach(secondary: SimulatedCluster, primary: SimulatedCluster, kind: ReplicationKind, now: number): void {
   const role = primary.effectiveRole(kind);
   if (role.mode !== 'primary') throw new Error(`cluster ${primary.name} is not a ${kind} primary`);

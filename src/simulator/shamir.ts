@@ -2,19 +2,19 @@ import { badRequest } from './messages';
 import type { SeededRandom } from './random';
 
 /*
- * Shamir's secret sharing over GF(2^8), in the share format of the service: one y byte per byte of the secret, then the
- * x coordinate.
+ * Shamir's secret sharing over GF(2^8), in the share format of the service: one y byte per byte of the secret, followed
+ * by the x coordinate.
  *
- * Written here although an audited library of the same format exists (`shamir-secret-sharing`): the library takes its
- * randomness from the platform only, which would make a seeded simulator give other shares in each run; it is
- * asynchronous; and its error texts are not those of the service. The tests combine shares that were made with that
- * library. It guards simulated secrets only and makes no promise about timing.
+ * There is an audited library with the same format (`shamir-secret-sharing`). It is not used, because it takes
+ * randomness only from the platform, so a seeded simulator would produce different shares in each run; it is
+ * asynchronous; and its error texts are not those of the service. The tests combine shares created with that library.
+ * This code protects only simulated secrets and is not constant-time.
  */
 
-/** The Shamir seal of a cluster. A secondary takes over its primary's, with the same key shares. */
+/** The Shamir seal of a cluster. A secondary takes over the seal of its primary, with the same key shares. */
 export class Seal {
   readonly #rootKey: Buffer;
-  /** Hex. */
+  /** In hex. */
   readonly keyShares: readonly string[];
 
   constructor(
@@ -27,9 +27,9 @@ export class Seal {
   }
 
   /**
-   * Whether shares, as many as the threshold, make the key of the seal together.
+   * Whether the shares, as many as the threshold, combine to the root key of the seal.
    *
-   * @throws ServiceFault where they cannot be combined at all
+   * @throws ServiceFault if they cannot be combined at all
    */
   opensWith(shares: readonly Buffer[]): boolean {
     return combineShares(shares).equals(this.#rootKey);
@@ -39,11 +39,11 @@ export class Seal {
 /**
  * Splits a secret.
  *
- * @param threshold how many shares recover it, at least 2
+ * @param threshold number of shares that recover the secret, at least 2
  */
 function splitSecret(secret: Buffer, shares: number, threshold: number, random: SeededRandom): Buffer[] {
   if (threshold < 2 || shares < threshold || shares > 255)
-    throw new RangeError(`no secret can be split into ${shares} shares with threshold ${threshold}`);
+    throw new RangeError(`cannot split a secret into ${shares} shares with threshold ${threshold}`);
   const parts = distinctCoordinates(shares, random).map((x) => {
     const part = Buffer.alloc(secret.length + 1);
     part[secret.length] = x;
@@ -57,9 +57,9 @@ function splitSecret(secret: Buffer, shares: number, threshold: number, random: 
 }
 
 /**
- * Recovers the secret from shares of at least two bytes. Wrong shares, or too few, give a wrong secret and no error.
+ * Recovers the secret from shares of at least two bytes. Wrong shares, or too few, produce a wrong secret and no error.
  *
- * @throws ServiceFault for unequal lengths, or the same x coordinate twice
+ * @throws ServiceFault for unequal lengths or a duplicate x coordinate
  */
 export function combineShares(parts: readonly Buffer[]): Buffer {
   const length = parts[0]?.length ?? 0;
@@ -79,13 +79,13 @@ function cannotCombine(reason: string) {
   return badRequest(`failed to compute root key: ${reason}`);
 }
 
-/** `count` different values of 1 to 255 in random order: the head of a Fisher-Yates shuffle. */
+/** `count` distinct values from 1 to 255 in random order: the start of a Fisher-Yates shuffle. */
 function distinctCoordinates(count: number, random: SeededRandom): number[] {
   const remaining = Array.from({ length: 255 }, (_, index) => index + 1);
   return Array.from({ length: count }, () => remaining.splice(random.below(remaining.length), 1)[0] ?? 0);
 }
 
-/** Horner's scheme; coefficients from the constant upwards. */
+/** Evaluates a polynomial with Horner's method; the coefficients start with the constant. */
 function evaluate(coefficients: readonly number[], x: number): number {
   return coefficients.reduceRight((sum, coefficient) => multiply(sum, x) ^ coefficient, 0);
 }
@@ -100,7 +100,7 @@ function multiply(a: number, b: number): number {
   return product;
 }
 
-/** Quotient in GF(2^8), `b` not 0: times b^254, as the multiplicative group has order 255. */
+/** Quotient in GF(2^8) for nonzero `b`: multiplies by b^254, because the multiplicative group has order 255. */
 function divide(a: number, b: number): number {
   let quotient = a;
   let power = b;

@@ -10,12 +10,12 @@ import type { Identity, TokenRole } from './routes/tokens';
 export const KINDS = ['dr', 'performance'] as const;
 export type ReplicationKind = (typeof KINDS)[number];
 
-/** Everything a cluster keeps on disk. Values are never changed in place: a change is a new value under the key. */
+/** Everything that a cluster keeps on disk. Values are immutable: a change stores a new value under the key. */
 export type StoredValue =
   | { readonly type: 'secret'; readonly data: JsonObject }
   /** The latest version of a key of a version 2 engine. */
   | { readonly type: 'versioned-secret'; readonly data: JsonObject; readonly version: number; readonly at: number }
-  /** `version`: of a key-value engine. */
+  /** `version`: the version of a key-value engine. */
   | { readonly type: 'mount'; readonly mountType: string; readonly version: '1' | '2' }
   | { readonly type: 'policy'; readonly text: string; readonly rules: readonly PolicyRule[] }
   | { readonly type: 'token-role'; readonly role: TokenRole }
@@ -31,8 +31,8 @@ export type StoredValue =
   | { readonly type: 'canary'; readonly at: number };
 
 /**
- * Who gets an entry: DR secondaries get `everything` and `cluster`, performance secondaries only `everything`; `local`
- * entries stay on the cluster and still count in `last_wal`.
+ * Which secondaries an entry replicates to: DR secondaries receive `everything` and `cluster`, performance secondaries
+ * only `everything`. `local` entries stay on the cluster but count in `last_wal`.
  */
 type Scope = 'everything' | 'cluster' | 'local';
 
@@ -43,7 +43,7 @@ export interface WalEntry {
   readonly at: number;
 }
 
-/** Entries kept for secondaries that lag (the service's `logshipper_buffer_length`); further behind means comparing again. */
+/** Entries kept for lagging secondaries (`logshipper_buffer_length`); a secondary further behind must compare again. */
 const LOG_LENGTH = 16_384;
 const ROOT_BITS = 160n;
 const ROOT_MASK = (1n << ROOT_BITS) - 1n;
@@ -53,7 +53,7 @@ function scopeOf(key: string): Scope {
   return key.startsWith('token/') || key.startsWith('cluster/') ? 'cluster' : 'everything';
 }
 
-/** Whether the entry under this key goes to secondaries of this kind. */
+/** Whether the entry with this key replicates to secondaries of this kind. */
 export function replicates(key: string, kind: ReplicationKind): boolean {
   const scope = scopeOf(key);
   return scope === 'everything' || (scope === 'cluster' && kind === 'dr');
@@ -68,11 +68,11 @@ function digestOf(key: string, value: StoredValue): bigint {
 }
 
 /**
- * A cluster's storage with its write-ahead log. The Merkle roots are sums over the digests of the replicated entries, so
- * they are equal on two clusters exactly when both hold the same data.
+ * The storage of a cluster, with its write-ahead log. The Merkle roots are sums of the digests of the replicated
+ * entries, so they are equal on two clusters exactly if both have the same data.
  */
 export class Storage {
-  /** There is no room: calls that write are refused. What streams is not looked at. */
+  /** The disk is full: calls that write fail. Replicated writes are not affected. */
   isFull = false;
   readonly #values = new Map<string, StoredValue>();
   readonly #digests = new Map<string, bigint>();
@@ -81,7 +81,7 @@ export class Storage {
   #last: bigint;
   readonly #lastOf: Record<ReplicationKind, bigint>;
 
-  /** @param start index of the write-ahead log before the first write; uint64 */
+  /** @param start WAL index before the first write; uint64 */
   constructor(start: bigint) {
     this.#last = start;
     this.#lastOf = { dr: start, performance: start };
@@ -91,7 +91,7 @@ export class Storage {
     return this.#values.get(key);
   }
 
-  /** The entry under the key, where it is one of this type. */
+  /** The entry with this key, if it has this type. */
   read<T extends StoredValue['type']>(type: T, key: string): Extract<StoredValue, { type: T }> | undefined {
     const isOfType = (value: StoredValue | undefined): value is Extract<StoredValue, { type: T }> =>
       value?.type === type;
@@ -103,7 +103,7 @@ export class Storage {
     return [...this.#values.keys()].filter((key) => key.startsWith(prefix)).sort();
   }
 
-  /** Write (or, with null, delete) one entry as the cluster itself does; returns its index. */
+  /** Writes one entry, or deletes it for null, as the cluster itself does; returns its WAL index. */
   write(key: string, value: StoredValue | null, at: number): bigint {
     this.#place(key, value);
     this.#last += 1n;
@@ -113,7 +113,7 @@ export class Storage {
     return this.#last;
   }
 
-  /** A write that a caller asked for; the text is that of the raft library, which hands on the error of its log file. */
+  /** Makes a write that a client requested. The error text is that of the Raft library, which passes on a file error. */
   writeForCaller(key: string, value: StoredValue | null, at: number): void {
     if (this.isFull)
       throw new ServiceFault(500, ['1 error occurred:\n\t* write raft/raft.db: no space left on device\n\n']);
@@ -128,12 +128,12 @@ export class Storage {
     return this.#lastOf[kind];
   }
 
-  /** The Merkle root over what replicates for this kind: 40 hex digits. */
+  /** The Merkle root of the entries that replicate for this kind: 40 hex digits. */
   rootOf(kind: ReplicationKind): string {
     return this.#roots[kind].toString(16).padStart(40, '0');
   }
 
-  /** Entries after an index in order, or null where the log no longer reaches back that far. */
+  /** Entries after an index, in order; null if the log no longer goes back that far. */
   entriesAfter(index: bigint): WalEntry[] | null {
     const first = this.#log[0];
     if (first === undefined || index >= this.#last) return index >= this.#last ? [] : null;
@@ -141,14 +141,14 @@ export class Storage {
     return this.#log.slice(Number(index - first.index) + 1);
   }
 
-  /** Everything that a secondary of this kind gets. */
+  /** All entries that replicate to a secondary of this kind. */
   *replicated(kind: ReplicationKind): Generator<[string, StoredValue]> {
     for (const [key, value] of this.#values) if (replicates(key, kind)) yield [key, value];
   }
 
   /**
-   * Make the replicated part equal to a source's, as the comparison of Merkle trees does; only differences are written.
-   * Returns the number of entries that this storage had on its own or in another version and lost.
+   * Makes the replicated entries equal to those of a source, like the comparison of Merkle trees; writes only
+   * differences. Returns the number of own entries that were lost: absent from the source, or there in another version.
    */
   replaceReplicated(kind: ReplicationKind, source: Iterable<[string, StoredValue]>, at: number): number {
     const wanted = new Map(source);
@@ -164,7 +164,7 @@ export class Storage {
     return discarded;
   }
 
-  /** Remove everything, as `secondary/enable` does. */
+  /** Deletes all entries, as `secondary/enable` does. */
   wipe(): void {
     this.#values.clear();
     this.#digests.clear();

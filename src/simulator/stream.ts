@@ -7,21 +7,21 @@ import { replicates, type ReplicationKind } from './storage';
 type StreamState = 'idle' | 'merkle-diff' | 'merkle-sync' | 'stream-wals';
 
 /**
- * The secondary's side of one replication link: compare Merkle trees, copy, then stream the write-ahead log. It has no
- * clock of its own; `advance` brings it to the given time.
+ * The secondary's end of one replication link: compares Merkle trees, copies, then streams the write-ahead log. It has
+ * no clock; `advance` updates it to the given time.
  */
 export class ReplicationStream {
   state: StreamState = 'idle';
   connected = false;
-  /** The cluster it is, or was last, connected to. */
+  /** The cluster that it is connected to, or was connected to last. */
   source: SimulatedCluster | undefined;
-  /** Index of the source's last entry that was applied, in the source's numbering. */
+  /** WAL index, in the source, of the last entry that was applied. */
   lastRemoteWal = 0n;
   lastHeartbeatAt: number | undefined;
   lastStartAt: number | undefined;
-  /** Entries the last comparison threw away on this side. */
+  /** Number of own entries that the last comparison discarded. */
   discardedEntries = 0;
-  /** True while a test holds the log back; heartbeats go on. */
+  /** True while a test stops the log; heartbeats continue. */
   held = false;
   #position = 0n;
   #announced = 0n;
@@ -37,7 +37,7 @@ export class ReplicationStream {
     readonly cluster: SimulatedCluster,
   ) {}
 
-  /** Forget the link, as a new activation token, a demotion or a wipe does. */
+  /** Resets the link, as after a new activation token, a demotion, or a wipe. */
   reset(): void {
     this.state = 'idle';
     this.connected = false;
@@ -53,12 +53,12 @@ export class ReplicationStream {
     this.#appliedFilter = undefined;
   }
 
-  /** It has heard from its source that there are writes which it lacks, or was never in step. */
+  /** Whether its source has announced writes that it lacks, or it was never synchronized. */
   get knowsToLackWrites(): boolean {
     return !this.#synchronised || this.#position < this.#announced;
   }
 
-  /** The dynamic filter as this secondary knows it; without a connection, what it last knew. */
+  /** The dynamic filter known to this secondary; without a connection, the last known one. */
   dynamicFilter(): readonly string[] | undefined {
     const role = this.cluster.effectiveRole(this.kind);
     if (this.connected && this.source !== undefined && role.mode === 'secondary') {
@@ -67,7 +67,7 @@ export class ReplicationStream {
     return this.#dynamicFilter;
   }
 
-  /** Brings the link up to the time. */
+  /** Updates the link to the given time. */
   advance(now: number): void {
     const role = this.cluster.effectiveRole(this.kind);
     if (role.mode !== 'secondary' || role.certificate === null) {
@@ -90,7 +90,7 @@ export class ReplicationStream {
     if (this.state === 'stream-wals') this.#receive(source, role, now);
   }
 
-  /** In step at once, for set-up. */
+  /** Synchronizes at once, to set up a topology. */
   attachNow(now: number): void {
     const role = this.cluster.effectiveRole(this.kind);
     const source = role.mode === 'secondary' ? this.#findSource(role, now) : undefined;
@@ -125,7 +125,7 @@ export class ReplicationStream {
 
   #loseSource(now: number): void {
     if (this.connected || this.#lostAt === undefined) this.#lostAt = now;
-    // Its state stays `stream-wals`.
+    // The state stays `stream-wals`.
     this.connected = false;
   }
 
@@ -173,10 +173,10 @@ export class ReplicationStream {
     this.#position = source.storage.lastWal;
     this.#announced = this.#position;
     this.#synchronised = true;
-    // Until a write streams.
+    // 0 until a write streams.
     this.lastRemoteWal = 0n;
     this.state = 'stream-wals';
-    // The data brought the primary's tokens too.
+    // The data includes the primary's tokens.
     if (this.kind === 'dr') this.cluster.rootToken = source.rootToken;
   }
 
@@ -184,7 +184,7 @@ export class ReplicationStream {
     const filter = this.#filter(source, role);
     const entries = source.storage.entriesAfter(this.#position);
     if (filter !== this.#appliedFilter || entries === null) {
-      // A changed filter removes and brings entries; a log that no longer reaches back needs a comparison.
+      // A changed filter removes and adds entries; if the log does not go back far enough, a comparison is needed.
       this.#copy(source, role, now);
       return;
     }

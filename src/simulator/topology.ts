@@ -4,46 +4,46 @@ import { z } from 'zod';
 const chance = z.number().min(0);
 
 /**
- * What public sources leave open about the real service, and what tests look at both ways. The values are the harsh
- * reading: the one that a runbook has to survive. What is always read harshly stands in docs/simulator.md.
+ * Behavior of the real service that public sources leave open, and that tests examine both ways. The defaults are the
+ * harsh reading: the one that a runbook has to survive. docs/simulator.md lists what is always read harshly.
  */
 export const READINGS = z.strictObject({
-  /** Promote answers 503 for as long as it knows to lack writes, even where the source will never send them. */
+  /** A secondary that knows it lacks writes answers promote with 503, even if its source will never send them. */
   promoteRefusedBehindDeadSource: z.boolean().default(true),
-  /** Performance secondaries move to the promoted DR secondary of their primary on their own. */
+  /** Performance secondaries move by themselves to the promoted DR secondary of their primary. */
   performanceSecondariesFollow: z.boolean().default(true),
   /** Chance that a role change moves leadership to another node. */
   leaderChangeChance: chance.default(0.3),
-  /** Chance, per answer and field, that an optional status field is missing. */
+  /** Chance, per answer and field, that an optional status field is absent. */
   optionalFieldMissingChance: chance.default(0.2),
 });
 export type Readings = Readonly<z.output<typeof READINGS>>;
 
 /**
- * Durations in milliseconds: `quick` keeps tests fast, `realistic` is nearer to what transcripts of real clusters show,
- * where a role change costs about two seconds.
+ * Durations in milliseconds. `quick` keeps tests fast. `realistic` is close to transcripts of real clusters, where a
+ * role change takes about two seconds.
  */
 const TIMING = {
-  /** After a role change the cluster answers 500, 503 or not at all for this long. */
+  /** How long the cluster answers 500, 503, or not at all after a role change. */
   restartMs: { quick: 50, realistic: 2_000 },
-  /** Without an active node, after a leader was lost, for this long. */
+  /** How long no node is active after the loss of a leader. */
   electionMs: { quick: 30, realistic: 1_500 },
-  /** After a role change standby nodes report `unknown` or their old modes for this long. */
+  /** How long, after a restart, standby nodes report `unknown` or their old modes. */
   standbyModeLagMs: { quick: 30, realistic: 3_000 },
-  /** After a promotion `secondary-token` answers 412 or 500 for this long, counted from the end of the restart. */
+  /** How long `secondary-token` answers 412 or 500 after a promotion, counted from the end of the restart. */
   secondaryTokenRefusedMs: { quick: 40, realistic: 2_000 },
-  /** A write is on the secondary after this long. */
+  /** Delay until a write is on the secondary. */
   streamDelayMs: { quick: 5, realistic: 25 },
-  /** Interval in which a secondary hears how far its primary is. */
+  /** Interval at which a secondary learns the WAL index of its primary. */
   heartbeatMs: { quick: 100, realistic: 1_000 },
-  /** Interval of the primary's own canary writes, which happen without any client; 0 for none. */
+  /** Interval of the canary writes that the primary makes without clients; 0 for none. */
   canaryMs: { quick: 5_000, realistic: 5_000 },
-  /** Length of `merkle-diff` and of `merkle-sync` each, when a secondary attaches. */
+  /** Durations of `merkle-diff` and `merkle-sync` when a secondary connects. */
   merkleDiffMs: { quick: 10, realistic: 400 },
   merkleSyncMs: { quick: 10, realistic: 600 },
-  /** Until a performance secondary looks for another address of its set. */
+  /** Time until a disconnected performance secondary tries other addresses of its set. */
   followMs: { quick: 30, realistic: 2_000 },
-  /** Length of a reindex. */
+  /** Duration of a reindex. */
   reindexMs: { quick: 60, realistic: 5_000 },
 };
 type TimingName = keyof typeof TIMING;
@@ -65,13 +65,13 @@ const CLUSTER = z.strictObject({
     .strictObject({
       shares: z.number().int().min(2).optional(),
       threshold: z.number().int().min(2).optional(),
-      /** Anything but `shamir` unseals itself when the process starts; its key shares are recovery key shares. */
+      /** Any type except `shamir` auto-unseals when the process starts; its key shares are recovery key shares. */
       type: z.enum(['shamir', 'awskms', 'transit']).optional(),
     })
     .optional(),
-  /** Fixed ports of the API listeners, one per node; 0 or absent for any. */
+  /** Fixed ports of the API listeners, one per node; 0 or absent: any free port. */
   ports: z.array(z.number().int().min(0).max(65_534)).optional(),
-  /** Index of the write-ahead log before the first write; uint64, as text above 2^53. */
+  /** WAL index before the first write; uint64, as a string above 2^53. */
   firstWal: z.union([z.number().int().min(0), z.string().regex(/^\d+$/)]).optional(),
 });
 
@@ -80,7 +80,7 @@ const FILTER = z.strictObject({ mode: z.enum(['allow', 'deny']), paths: z.array(
 const TOPOLOGY = z.strictObject({
   seed: z.number().int().optional(),
   clusters: z.array(CLUSTER).min(1),
-  /** DR sets, already streaming at start. */
+  /** DR sets; they are streaming when the service starts. */
   dr: z.array(z.strictObject({ primary: z.string(), secondaries: z.array(z.string()) })).optional(),
   performance: z
     .strictObject({
@@ -88,25 +88,25 @@ const TOPOLOGY = z.strictObject({
       secondaries: z.array(z.strictObject({ name: z.string(), filter: FILTER.optional() })),
     })
     .optional(),
-  /** Added to every HTTP answer. */
+  /** Delay of every HTTP answer. */
   latencyMs: milliseconds.optional(),
-  /** `quick` (default) or `realistic` values to start from. */
+  /** `quick` (default) or `realistic` default values for `timing`. */
   pace: z.enum(['quick', 'realistic']).optional(),
   timing: z.partialRecord(z.enum(TIMING_NAMES), milliseconds).optional(),
   readings: READINGS.optional(),
-  /** PEM files of certificate and key; without them plain HTTP. */
+  /** PEM files of certificate and key; without them the service uses plain HTTP. */
   tls: z.strictObject({ certificateFile: z.string(), keyFile: z.string() }).optional(),
   /**
-   * Secret and auth mounts of every cluster that starts on its own; default `kv/` and `secret/`. A path alone is a
-   * key-value engine of version 2, or below `auth/` an auth method.
+   * Secret and auth mounts of every cluster that does not start as a secondary; default `kv/` and `secret/`. A path
+   * alone is a key-value engine of version 2, or an auth method if it is below `auth/`.
    */
   mounts: z.array(z.union([z.string(), z.strictObject({ path: z.string(), version: z.literal([1, 2]) })])).optional(),
 });
 
-/** Clusters to start and how they replicate among themselves. */
+/** The clusters to start and the replication between them. */
 export type Topology = z.input<typeof TOPOLOGY>;
 
-/** A topology from the text of a YAML file. @throws Error naming every wrong field */
+/** Parses the text of a YAML topology file. @throws Error that lists every wrong field */
 export function parseTopology(text: string): Topology {
   const parsed = TOPOLOGY.safeParse(parse(text));
   if (!parsed.success) {

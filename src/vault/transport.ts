@@ -283,7 +283,7 @@ function encodeBody({ method, body = {} }: RequestDescription) {
  * Headers of every request. The namespace header is never sent, because the interface works only in the root namespace.
  *
  * Changes forbid forwarding. A standby that forwards a change and loses the answer answers 307 or 503, just as if it
- * had not forwarded the change. Without forwarding, such an answer proves that the change had no effect.
+ * had not forwarded the change. Without forwarding, such an answer of a standby proves that the change had no effect.
  */
 function headersOf(request: RequestDescription, token: Secret | undefined): Readonly<Record<string, string>> {
   const headers: Record<string, string> = { 'X-Vault-Request': 'true', Accept: 'application/json' };

@@ -178,7 +178,7 @@ describe('the choice of the node', () => {
   it('refuses a leader that is not of the target, and sends no change while there is none', async () => {
     first.standby('https://elsewhere:8200').on(DEMOTE, { status: 204 });
     const client = cluster.client([first.address]);
-    const refused = { code: 'REDIRECT_REFUSED', next: 'Add the address of every node to the inventory.' };
+    const refused = { code: 'REDIRECT_REFUSED', next: 'Add the API address of every node of east to the inventory.' };
     expect(await failureOf(client.activeNode())).toMatchObject(refused);
     expect(await failureOf(client.dr.primary.demote())).toMatchObject(refused);
     expect(first.calls).toEqual([]);

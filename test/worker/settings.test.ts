@@ -42,7 +42,7 @@ describe('settings of a worker', () => {
     expect(refused).toThrow(
       expect.objectContaining({
         message: expect.not.stringContaining(entry) as string,
-        next: expect.stringMatching(/Put its entries into a file.*name it with.*unset/) as string,
+        next: expect.stringMatching(/Put its entries into a file.*set RUNBOOKS_SEAL_KEYS_FILE.*unset/) as string,
       }) as Error,
     );
   });

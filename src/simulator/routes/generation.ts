@@ -35,8 +35,8 @@ const MAXIMUM_KEY_BYTES = 33;
  * progress; another node has another slot; a restart of the process loses it (drop the instance). Calls are served one
  * after the other.
  *
- * Errors come in the service's order of checks and with its texts. Some hold more than a client may expect: a wrong nonce
- * is answered with the right one, and a wrong share with a raw newline.
+ * Errors come in the service's order of checks and with its texts. Some hold more than a client may expect: a wrong
+ * nonce is answered with the right one, and a wrong share with a raw newline.
  */
 export class GenerationAttempts {
   #attempt: Attempt | undefined;
@@ -64,8 +64,8 @@ export class GenerationAttempts {
    *
    * A failure at the threshold puts the progress back to 0 and keeps attempt, nonce and one-time password.
    *
-   * @throws BrokenConnection when the PGP key cannot encrypt: the token was issued, nobody learns it, and the attempt stays
-   *   started at progress 0
+   * @throws BrokenConnection when the PGP key cannot encrypt: the token was issued, nobody learns it, and the attempt
+   *   stays started at progress 0
    */
   async update(strategy: Strategy, given: { readonly key: string; readonly nonce: string }): Promise<JsonObject> {
     const share = decodeShare(given.key);

@@ -4,8 +4,8 @@ import type { StoredValue } from '../storage';
 import { route, type Route, type RouteCall } from './route';
 
 /**
- * A write of shared data, or with null its deletion. It lands on the cluster itself or, from a performance secondary, on
- * its primary, from which it streams back.
+ * A write of shared data, or with null its deletion. It lands on the cluster itself or, from a performance secondary,
+ * on its primary, from which it streams back.
  */
 export function writeShared({ cluster, now }: RouteCall, key: string, value: StoredValue | null): void {
   let writer = cluster;

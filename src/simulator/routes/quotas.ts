@@ -52,8 +52,8 @@ function quotasOf({ storage }: SimulatedCluster): readonly (readonly [name: stri
 }
 
 /**
- * Counts a request against the quota with the most specific path, in a bucket of the node on which it arrived (facts 12.8:
- * the rule is stored, the count is not). Comes before any authorisation, and holds for reads and logins too.
+ * Counts a request against the quota with the most specific path, in a bucket of the node on which it arrived (facts
+ * 12.8: the rule is stored, the count is not). Comes before any authorisation, and holds for reads and logins too.
  *
  * @throws ServiceFault 429
  */

@@ -13,7 +13,8 @@ import type { GivenToken, Identity } from './tokens';
 
 /**
  * What a route asks for. `operation-token`: `dr_operation_token` in the body. `generation`: nothing before 2.0, a token
- * since. `token`: `X-Vault-Token` with the policy capability; `sudo` asks for that too. `valid-token`: any that is valid.
+ * since. `token`: `X-Vault-Token` with the policy capability; `sudo` asks for that too. `valid-token`: any that is
+ * valid.
  */
 export type Credential = 'none' | 'operation-token' | 'generation' | 'valid-token' | 'token' | 'sudo';
 

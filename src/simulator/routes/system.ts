@@ -110,8 +110,8 @@ function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
 }
 
 /**
- * `sys/seal-status`; `t` and `n` are the primary's after joining. With auto-unseal they are those of the recovery keys (the
- * service's `http/sys_seal.go`), as is `required` of a generation attempt (facts 5.1).
+ * `sys/seal-status`; `t` and `n` are the primary's after joining. With auto-unseal they are those of the recovery keys
+ * (the service's `http/sys_seal.go`), as is `required` of a generation attempt (facts 5.1).
  */
 function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   return {
