@@ -8,29 +8,29 @@ export interface PathsFilter {
   readonly paths: readonly string[];
 }
 
-/** Mounts that no filter can leave out. */
+/** Mounts that no filter can exclude. */
 const NOT_FILTERABLE = ['sys/', 'identity/', 'cubbyhole/', 'auth/token/'];
 
 function covers(paths: readonly string[], target: string): boolean {
   return paths.some((path) => target.startsWith(path));
 }
 
-/** Whether an entry of the storage passes a secondary's filter. */
+/** Whether a storage entry passes the filter of a secondary. */
 export function passesFilter(filter: PathsFilter | undefined, key: string): boolean {
-  // The keys that belong to a mount.
+  // Only these keys belong to a mount.
   const target = /^(?:mount|data)\/(.*)$/.exec(key)?.[1];
   if (filter === undefined || target === undefined || covers(NOT_FILTERABLE, target)) return true;
   return covers(filter.paths, target) === (filter.mode === 'allow');
 }
 
-/** The mounts that the listed ones expand to, with those that were made later. */
+/** The mounts that match the paths of the filter, including those created later. */
 export function dynamicFilterOf(storage: Storage, filter: PathsFilter | undefined): string[] | undefined {
   if (filter === undefined) return undefined;
   const mounts = storage.keys('mount/').map((key) => key.slice('mount/'.length));
   return mounts.filter((path) => covers(filter.paths, path));
 }
 
-/** With one trailing slash and no leading one. */
+/** The path without a leading slash and with exactly one trailing slash. */
 export function canonicalPath(path: string): string {
   return `${path.replace(/^\/+|(?<!\/)\/+$/g, '')}/`;
 }
@@ -39,7 +39,7 @@ export function canonicalPaths(paths: readonly string[]): string[] {
   return [...new Set(paths.map(canonicalPath))];
 }
 
-/** Unknown ids are fine: the filter is to exist before its secondary is activated. */
+/** Accepts unknown ids, because a filter must exist before its secondary is activated. */
 function writeFilter(call: RouteCall): ServiceAnswer {
   const mode = call.text('mode') || 'allow';
   if (mode !== 'allow' && mode !== 'deny') throw badRequest('mode must be "allow" or "deny"');

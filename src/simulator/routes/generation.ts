@@ -13,7 +13,7 @@ import {
 import { TOKEN_LENGTH } from '../random';
 import { route, type Route, type RouteCall } from './route';
 
-/** What an attempt generates: both kinds share the one slot of a node. */
+/** What an attempt generates. Both kinds share the one slot of a node. */
 type Strategy = 'generate-root' | 'dr-operation-token';
 
 interface Attempt {
@@ -31,12 +31,11 @@ const MAXIMUM_KEY_BYTES = 33;
 /**
  * The generation attempt of one node: `generate-root` and `dr/secondary/generate-operation-token`.
  *
- * The slot belongs to the process. It survives seal and unseal, step-down and a return of the leadership with nonce and
- * progress; another node has another slot; a restart of the process loses it (drop the instance). Calls are served one
- * after the other.
+ * The slot belongs to the process. It survives seal, unseal, step-down, and a return of leadership, with nonce and
+ * progress. Each node has its own slot, and a restart of the process loses it. Calls are served one after the other.
  *
- * Errors come in the service's order of checks and with its texts. Some hold more than a client may expect: a wrong
- * nonce is answered with the right one, and a wrong share with a raw newline.
+ * The order of checks and the error texts are those of the service. Some texts contain more than a client may expect:
+ * the answer to a wrong nonce contains the right one, and the answer to a wrong share contains a raw newline.
  */
 export class GenerationAttempts {
   #attempt: Attempt | undefined;
@@ -45,8 +44,8 @@ export class GenerationAttempts {
   constructor(private readonly cluster: SimulatedCluster) {}
 
   /**
-   * `POST attempt`. Without `otp` and `pgp_key` the service generates a one-time password and shows it once; with both,
-   * the PGP key is not even looked at. A PGP key that cannot encrypt is accepted.
+   * `POST attempt`. Without `otp` and `pgp_key`, the service generates a one-time password and returns it once. With
+   * both, it ignores the PGP key. It accepts a PGP key that cannot encrypt.
    */
   async start(strategy: Strategy, given: { readonly otp: string; readonly pgpKey: string }): Promise<JsonObject> {
     const { random } = this.cluster;
@@ -60,12 +59,13 @@ export class GenerationAttempts {
   }
 
   /**
-   * `POST update`: one key share, in hex or base64. With the last one the token is issued and the slot is free again.
+
+   * `POST update`: one key share, in hex or base64. The last share issues the token and frees the slot.
    *
-   * A failure at the threshold puts the progress back to 0 and keeps attempt, nonce and one-time password.
+   * A failure at the threshold resets the progress to 0 and keeps the attempt, its nonce, and its one-time password.
    *
-   * @throws BrokenConnection when the PGP key cannot encrypt: the token was issued, nobody learns it, and the attempt
-   *   stays started at progress 0
+   * @throws BrokenConnection if the PGP key cannot encrypt: the token was issued, nobody learns it, and the attempt
+   *   stays started with progress 0
    */
   async update(strategy: Strategy, given: { readonly key: string; readonly nonce: string }): Promise<JsonObject> {
     const share = decodeShare(given.key);
@@ -85,7 +85,7 @@ export class GenerationAttempts {
     return { ...answer, complete: true, encoded_token: encoded, encoded_root_token: encodedRootToken };
   }
 
-  /** `DELETE attempt`: succeeds whether or not one is running, and whatever its strategy. */
+  /** `DELETE attempt`: succeeds with or without an attempt, of either strategy. */
   cancel(): void {
     this.#attempt = undefined;
   }
@@ -112,7 +112,7 @@ export class GenerationAttempts {
   #issueToken({ strategy, nonce }: Attempt): string {
     const { cluster } = this;
     const now = cluster.service.now();
-    // The attempt may run here, in the one slot; a root token has no place on a DR secondary.
+    // A DR secondary accepts the attempt, in its one slot, but cannot create a root token.
     if (strategy === 'generate-root' && cluster.isDrSecondary)
       throw badRequest('path disabled in replication DR secondary mode');
     const token =
@@ -121,7 +121,7 @@ export class GenerationAttempts {
     return token;
   }
 
-  /** `GET attempt`. Shows an attempt of either strategy; flat, and every key is always present. */
+  /** `GET attempt`. Returns an attempt of either strategy, at the top level, always with every key. */
   status(): JsonObject {
     const attempt = this.#attempt;
     return {
@@ -138,7 +138,7 @@ export class GenerationAttempts {
     };
   }
 
-  /** Calls of a node are served one after the other. */
+  /** Serves the calls to a node one after the other. */
   inTurn<T>(call: () => T | Promise<T>): Promise<T> {
     const result = this.#lastCall.then(call);
     this.#lastCall = result.catch(() => undefined);
@@ -146,7 +146,7 @@ export class GenerationAttempts {
   }
 }
 
-/** Hex is tried first and kept only when its length fits, so that base64 made of hex digits is read as base64. */
+/** Tries hex first, but uses it only if its length is valid, so that base64 of only hex digits is read as base64. */
 function decodeShare(text: string): Buffer {
   if (text === '') throw badRequest("'key' must be specified in request body as JSON");
   const hex = decodeHex(text);
@@ -179,18 +179,18 @@ async function encodeToken({ otp, pgpKey }: Attempt, token: string): Promise<str
       .toString('base64')
       .replace(/(?<!=)=+$/, '');
   }
-  // Until now it was only parsed: one that is sign-only, expired or revoked shows here.
+  // Until now the key was only parsed: a sign-only, expired, or revoked key fails here.
   await pgpKey.getEncryptionKey().catch((error: unknown) => {
     throw new BrokenConnection('close', error);
   });
   const message = await createMessage({ binary: Buffer.from(token) });
-  // The declared type hangs on stream types of a package that is not installed.
+  // The declared type depends on stream types of a package that is not installed.
   const encrypted: unknown = await encrypt({ message, encryptionKeys: pgpKey, format: 'binary' });
   if (!(encrypted instanceof Uint8Array)) throw new TypeError('expected a binary OpenPGP message');
   return Buffer.from(encrypted).toString('base64');
 }
 
-/** A text field whose key may come in any letter case, and nothing but text, as in the service's raw handlers. */
+/** A string field with a case-insensitive key, which must be a string, as in the service's raw handlers. */
 function looseField(body: JsonObject, name: string, described: string): string {
   const key = Object.keys(body).find((candidate) => candidate.toLowerCase() === name) ?? name;
   const value = body[key];
@@ -222,7 +222,7 @@ function generationRoutes(base: string, strategy: Strategy): Route[] {
       }),
     ),
     step('DELETE attempt', (_call, attempts) => attempts.cancel()),
-    // Whatever the method: it is a share, and without a body none is there.
+    // With any method the call provides a share; without a body the share is missing.
     ...['POST update', 'GET update', 'DELETE update'].map((what) =>
       step(what, ({ body }, attempts) => {
         if (body === NO_BODY) throw badRequest('EOF');

@@ -4,8 +4,9 @@ import type { StoredValue } from '../storage';
 import { route, type Route, type RouteCall } from './route';
 
 /**
- * A write of shared data, or with null its deletion. It lands on the cluster itself or, from a performance secondary,
- * on its primary, from which it streams back.
+
+ * Writes shared data, or deletes it for null. A performance secondary forwards the write to its primary, from which the
+ * data streams back.
  */
 export function writeShared({ cluster, now }: RouteCall, key: string, value: StoredValue | null): void {
   let writer = cluster;
@@ -18,11 +19,11 @@ export function writeShared({ cluster, now }: RouteCall, key: string, value: Sto
   writer.storage.writeForCaller(key, value, now);
 }
 
-/** What people meet who use the paths of version 1 (facts 12). */
+/** The answer to the paths of version 1 on a version 2 engine (facts 12). */
 const UNVERSIONED =
   "Invalid path for a versioned K/V secrets engine. See the API docs for the appropriate API endpoints to use. If using the Vault CLI, use 'vault kv get' for this operation.";
 
-/** The key of a request's path. Of a version 2 engine only `data/` is served, and the latest version. */
+/** The storage key of a request's path. A version 2 engine serves only `data/`, and only the latest version. */
 function target({ cluster, request }: RouteCall): { key: string; versioned: boolean } {
   const { path } = request;
   const mount = cluster.mountOf(path);
@@ -59,5 +60,5 @@ function write(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
-/** The key-value engines. The last routes to look at: they match every path. */
+/** The key-value engines. These must be the last routes, because they match every path. */
 export const KEY_VALUE_ROUTES: readonly Route[] = [route('GET *', 'token', read), route('POST *', 'token', write)];

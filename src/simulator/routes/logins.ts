@@ -15,7 +15,7 @@ import { route, type Route, type RouteCall } from './route';
 const METHODS = ['approle', 'kubernetes', 'jwt', 'cert'] as const;
 export type AuthMethod = (typeof METHODS)[number];
 
-/** A role of an auth method, with the members by which it knows who may log in. */
+/** A role of an auth method, with the members that determine who may log in. */
 export interface AuthRole {
   readonly policies: readonly string[];
   readonly ttlMs: number;
@@ -23,7 +23,7 @@ export interface AuthRole {
   readonly tokenType: 'service' | 'batch';
   readonly roleId: string;
   readonly certificate: string;
-  /** Of a JWT: its `sub` and `aud`. */
+  /** Required `sub` and `aud` of a JWT. */
   readonly subject: string;
   readonly audience: string;
 }
@@ -45,7 +45,7 @@ function enable(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
-/** The public keys with which JWTs are verified: `jwt_validation_pubkeys`, of Kubernetes `pem_keys`. */
+/** Stores the public keys that verify JWTs: `jwt_validation_pubkeys`, or `pem_keys` for Kubernetes. */
 function configure(call: RouteCall): ServiceAnswer {
   const mount = call.parameter('mount');
   const keys = [...call.list('jwt_validation_pubkeys'), ...call.list('pem_keys')];
@@ -90,13 +90,13 @@ function makeSecretId(call: RouteCall): ServiceAnswer {
 
 function login(call: RouteCall): ServiceAnswer {
   const method = methodAt(call, call.parameter('mount'));
-  const { policies, ttlMs, maxTtlMs, tokenType: type } = WHO[method](call);
+  const { policies, ttlMs, maxTtlMs, tokenType: type } = ROLE_OF_CALLER[method](call);
   const request = { policies, ttlMs, maxTtlMs, type, orphan: true, displayName: method, path: call.request.path };
   return call.authenticated(call.cluster.tokens.create(request, call.now));
 }
 
-/** Who asks, by each method; refused otherwise. */
-const WHO: Readonly<Record<AuthMethod, (call: RouteCall) => AuthRole>> = {
+/** Identifies the role of the caller for each method, or refuses the login. */
+const ROLE_OF_CALLER: Readonly<Record<AuthMethod, (call: RouteCall) => AuthRole>> = {
   approle: (call) => {
     const key = `auth/${call.parameter('mount')}/secret-id/${call.required('secret_id')}`;
     const secret = call.cluster.storage.read('secret-id', key);
@@ -120,19 +120,19 @@ const WHO: Readonly<Record<AuthMethod, (call: RouteCall) => AuthRole>> = {
     return role;
   },
   cert: (call) => {
-    const shown = call.request.certificate;
-    if (shown === undefined) throw badRequest('client certificate must be supplied');
+    const presented = call.request.certificate;
+    if (presented === undefined) throw badRequest('client certificate must be supplied');
     const name = call.text('name');
     const start = `auth/${call.parameter('mount')}/role/`;
     const names = call.cluster.storage.keys(start).map((key) => key.slice(start.length));
     const roles = names.filter((each) => name === '' || each === name).map((each) => roleOf(call, each));
-    const role = roles.find(({ certificate }) => new X509Certificate(certificate).fingerprint256 === shown);
+    const role = roles.find(({ certificate }) => new X509Certificate(certificate).fingerprint256 === presented);
     if (role === undefined) throw badRequest('invalid certificate or no client certificate supplied');
     return role;
   },
 };
 
-/** The claims of a JWT whose signature holds and whose time has not passed. */
+/** The claims of a JWT with a valid signature that has not expired; otherwise undefined. */
 function claimsOf(call: RouteCall): JsonObject | undefined {
   const keys = call.cluster.storage.read('auth-mount', `auth/${call.parameter('mount')}`)?.keys ?? [];
   const [header = '', payload = '', signature = ''] = call.required('jwt').split('.');
@@ -145,7 +145,7 @@ function claimsOf(call: RouteCall): JsonObject | undefined {
   return isJsonObject(claims) && Number(claims['exp']) * 1_000 > call.now ? claims : undefined;
 }
 
-/** Logins, and what sets them up. A DR secondary serves none of them. */
+/** Logins and their configuration. A DR secondary serves none of these routes. */
 export const LOGIN_ROUTES: readonly Route[] = [
   route('POST sys/auth/:mount', 'sudo', enable),
   route('POST auth/:mount/config', 'token', configure),

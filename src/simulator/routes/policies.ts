@@ -4,12 +4,12 @@ import { route, type Route, type RouteCall } from './route';
 
 /** One path rule of a policy. */
 export interface PolicyRule {
-  /** With `*` at the end as prefix, `+` for one segment. */
+  /** A trailing `*` makes it a prefix; `+` matches one segment. */
   readonly path: string;
   readonly capabilities: readonly string[];
 }
 
-/** What every token may do, as the service's `default` policy. */
+/** The rights of every token, as in the service's `default` policy. */
 const DEFAULT_RULES: readonly PolicyRule[] = [
   { path: 'auth/token/lookup-self', capabilities: ['read'] },
   { path: 'auth/token/renew-self', capabilities: ['update'] },
@@ -17,7 +17,7 @@ const DEFAULT_RULES: readonly PolicyRule[] = [
   { path: 'sys/capabilities-self', capabilities: ['update'] },
 ];
 
-/** Rules of a policy text in HCL; undefined where it is none. */
+/** The rules of a policy in HCL; undefined if the text is not a policy. */
 export function parsePolicy(text: string): PolicyRule[] | undefined {
   const withoutComments = text.replace(/(^|\s)(#|\/\/).*$/gm, '');
   const rules = [...withoutComments.matchAll(/path\s+"([^"]+)"\s*\{([^{}]*)\}/g)].map(([, path = '', block = '']) => {
@@ -39,17 +39,17 @@ function matches(pattern: string, path: string): boolean {
   });
 }
 
-/** The more exact pattern wins: no `*` before `*`, then the later first wildcard, then the longer. */
+/** The more specific pattern wins: one without `*`, then one with a later first wildcard, then the longer one. */
 function precedence(pattern: string): number {
   const wildcard = pattern.search(/[*+]/);
   return (pattern.endsWith('*') ? 0 : 1e9) + (wildcard === -1 ? pattern.length : wildcard) * 1e4 + pattern.length;
 }
 
-/** Rules of a named policy, undefined where it does not exist. */
+/** Returns the rules of a policy; undefined if it does not exist. */
 type RulesOf = (name: string) => readonly PolicyRule[] | undefined;
 
 /**
- * Capabilities of a list of policies on a path, sorted; `['deny']` for none and `['root']` for the root policy.
+ * The sorted capabilities that policies grant on a path: `['deny']` for none, `['root']` for the root policy.
  */
 export function capabilitiesOn(path: string, policies: readonly string[], rulesOf: RulesOf): string[] {
   if (policies.includes('root')) return ['root'];
@@ -63,7 +63,7 @@ export function capabilitiesOn(path: string, policies: readonly string[], rulesO
   return [...granted].sort();
 }
 
-/** Whether a list of policies gives any right below a mount. */
+/** Whether policies grant any right below a mount. */
 export function mayBelow(mount: string, policies: readonly string[], rulesOf: RulesOf): boolean {
   if (policies.includes('root')) return true;
   const rules = policies.flatMap((name) => rulesOf(name) ?? []);
@@ -75,7 +75,7 @@ export function mayBelow(mount: string, policies: readonly string[], rulesOf: Ru
   );
 }
 
-/** A pattern with `+` reaches below a mount whose segments its first ones fit. */
+/** A pattern with `+` reaches below a mount if its first segments match those of the mount. */
 function reachesBelow(pattern: string, mount: string): boolean {
   const segments = pattern.split('/');
   return mount
@@ -105,7 +105,7 @@ function capabilitiesSelf(call: RouteCall): ServiceAnswer {
   return call.answer({ ...Object.fromEntries(perPath), capabilities: perPath[0]?.[1] ?? [] });
 }
 
-/** Policies, and what a token may do by them. */
+/** Policies and capabilities. */
 export const POLICY_ROUTES: readonly Route[] = [
   route('POST sys/policies/acl/:name', 'token', writePolicy),
   route('GET sys/policies/acl/:name', 'token', readPolicy),

@@ -5,16 +5,16 @@ import type { StoredValue } from '../storage';
 import { writeShared } from './key-value';
 import { route, type Route, type RouteCall } from './route';
 
-/** A rate-limit quota: `rate` requests per `intervalMs` and bucket, and never less than one. */
+/** A rate-limit quota: `rate` requests per `intervalMs` and bucket, but at least one. */
 export interface RateLimitQuota {
-  /** Empty: everything that no quota with a path is about. */
+  /** Empty: all paths without a more specific quota. */
   readonly path: string;
   readonly rate: number;
   readonly intervalMs: number;
   readonly groupBy: 'ip' | 'none';
 }
 
-/** By the names of the service. */
+/** Quota configuration, with the member names of the service. */
 export interface QuotaConfig {
   readonly rate_limit_exempt_paths: string[];
   /** Null for none. */
@@ -52,8 +52,9 @@ function quotasOf({ storage }: SimulatedCluster): readonly (readonly [name: stri
 }
 
 /**
- * Counts a request against the quota with the most specific path, in a bucket of the node on which it arrived (facts
- * 12.8: the rule is stored, the count is not). Comes before any authorisation, and holds for reads and logins too.
+
+ * Counts a request against the quota with the most specific path, in a bucket of the node that it arrived at (facts 12.8:
+ * the rule is stored, the count is not). Happens before any authorization, and applies to reads and logins too.
  *
  * @throws ServiceFault 429
  */
@@ -78,11 +79,11 @@ export function countAgainstQuotas(
 }
 
 function isBelow(prefix: string, path: string): boolean {
-  const whole = prefix.replace(/\/$/, '');
-  return path === whole || path.startsWith(`${whole}/`);
+  const base = prefix.replace(/\/$/, '');
+  return path === base || path.startsWith(`${base}/`);
 }
 
-/** What the body does not have is reset. */
+/** Resets every member that the body does not have. */
 function writeConfig(call: RouteCall): ServiceAnswer {
   const absolute = call.list('absolute_rate_limit_exempt_paths');
   const config = {
@@ -136,7 +137,7 @@ function deleteQuota(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
-/** Rate-limit quotas (facts 12). Stored, and so replicated like any other configuration. */
+/** Rate-limit quotas (facts 12). They are stored, and so they replicate like any other configuration. */
 export const QUOTA_ROUTES: readonly Route[] = [
   route('GET sys/quotas/config', 'token', (call) => call.answer({ ...configOf(call.cluster) })),
   route('POST sys/quotas/config', 'token', writeConfig),

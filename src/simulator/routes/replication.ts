@@ -21,12 +21,12 @@ const BRIEFLY_UNAVAILABLE = 'Vault will be unavailable for a brief period and wi
 const FOUND_PRIMARY =
   'Vault has successfully found secondary information; it may take a while to perform setup tasks. Vault will be unavailable until these tasks and initial sync complete.';
 
-/** What both kinds have. */
+/** The routes that both kinds of replication have. */
 function commonRoutes(kind: ReplicationKind): Route[] {
   const base = `sys/replication/${kind}`;
   const post = (path: string, run: Route['run'], credential: Credential = 'token') =>
     route(`POST ${base}/${path}`, credential, run);
-  // Since the token of a DR secondary is its operation token, these need no other credential.
+  // On a DR secondary, the operation token is the only credential.
   const own: Credential = kind === 'dr' ? 'operation-token' : 'token';
   const disable = (as: 'primary' | 'secondary') => (call: RouteCall) => {
     disableReplication(call.cluster, kind, as);
@@ -76,7 +76,7 @@ function followPrimary(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
   return call.answer(null, { warning: FOUND_PRIMARY });
 }
 
-/** The answer to a role change: no data, and one warning. */
+/** The answer to a role change: no data and one warning. */
 function announced(call: RouteCall, change: string): ServiceAnswer {
   return call.answer(null, { warning: `This cluster is ${change}. ${BRIEFLY_UNAVAILABLE}` });
 }
@@ -105,7 +105,7 @@ function generatePublicKey(call: RouteCall, kind: ReplicationKind): ServiceAnswe
 function reindex(call: RouteCall): ServiceAnswer {
   const { cluster, now } = call;
   requireRole(cluster, 'dr', 'secondary');
-  // Read for their types; the length of the simulated reindex does not depend on them.
+  // Only their types are checked; they do not affect the simulated reindex.
   for (const option of ['diff', 'force', 'skip_flush']) call.flag(option);
   if (cluster.reindex !== undefined && now < cluster.reindex.endsAt) throw badRequest('reindex already in progress');
   cluster.reindex = { startedAt: now, endsAt: now + cluster.service.timing.reindexMs };
@@ -145,7 +145,7 @@ function deleteOperationToken(call: RouteCall): ServiceAnswer {
 /** Go's zero time in seconds since the epoch: "never". */
 const NEVER = '-62135596800';
 
-/** Fields that older or busy nodes leave out. */
+/** Fields that older or busy nodes omit. */
 const OPTIONAL_FIELDS = [
   'last_reindex_epoch',
   'last_corruption_check_epoch',
@@ -156,7 +156,7 @@ const OPTIONAL_FIELDS = [
   'last_start',
 ];
 
-/** `data` of a replication status. */
+/** The `data` of a replication status. */
 function replicationStatus(cluster: SimulatedCluster, kind: ReplicationKind): JsonObject {
   const role = cluster.effectiveRole(kind);
   switch (role.mode) {
@@ -210,7 +210,7 @@ function primaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role: P
     last_wal: cluster.storage.lastWal,
     [kind === 'dr' ? 'last_dr_wal' : 'last_performance_wal']: cluster.storage.lastWalOf(kind),
     ...treeFields(cluster, kind),
-    // Also those that are connected no more.
+    // Includes those that are no longer connected.
     secondaries: role.knownSecondaries.flatMap(({ id }) => {
       const secondary = [...cluster.service.clusters.values()].find((each) => {
         const its = each.effectiveRole(kind);
@@ -239,12 +239,12 @@ function secondaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role:
   };
 }
 
-/** The other side of a link, as the side with this cluster tells it. */
-function peer(teller: SimulatedCluster, other: SimulatedCluster, stream: ReplicationStream): JsonObject {
-  const now = teller.service.now();
+/** The other cluster of a link, as this cluster reports it. */
+function peer(reporter: SimulatedCluster, other: SimulatedCluster, stream: ReplicationStream): JsonObject {
+  const now = reporter.service.now();
   const { storage } = stream.cluster;
   const canary = (stream.kind === 'dr' ? storage.get('cluster/canary') : undefined) ?? storage.get('canary');
-  return thinned(teller, {
+  return thinned(reporter, {
     api_address: other.apiAddress,
     cluster_address: other.clusterAddress,
     connection_status: stream.connected ? 'connected' : 'disconnected',
@@ -263,7 +263,7 @@ function timestamp(at: number): string {
 const drRoute = (path: string, run: Route['run']) =>
   route(`POST sys/replication/dr/secondary/${path}`, 'operation-token', run);
 
-/** The routes of replication but for paths filters and the generation of operation tokens. */
+/** The routes of replication, except paths filters and the generation of operation tokens. */
 export const REPLICATION_ROUTES: readonly Route[] = [
   ...commonRoutes('dr'),
   ...commonRoutes('performance'),

@@ -12,13 +12,14 @@ import type { SimulatedNode } from '../node';
 import type { GivenToken, Identity } from './tokens';
 
 /**
- * What a route asks for. `operation-token`: `dr_operation_token` in the body. `generation`: nothing before 2.0, a token
- * since. `token`: `X-Vault-Token` with the policy capability; `sudo` asks for that too. `valid-token`: any that is
- * valid.
+
+ * The credential that a route requires. `operation-token`: `dr_operation_token` in the body. `generation`: none before 2.0,
+ * a token since. `token`: `X-Vault-Token` with the policy capability. `sudo`: the `sudo` capability as well.
+ * `valid-token`: any valid token.
  */
 export type Credential = 'none' | 'operation-token' | 'generation' | 'valid-token' | 'token' | 'sudo';
 
-/** A request that reached the active node and was authorised. */
+/** A request that reached the active node and was authorized. */
 export class RouteCall {
   readonly now: number;
   readonly #requestId: string;
@@ -27,7 +28,7 @@ export class RouteCall {
     readonly cluster: SimulatedCluster,
     readonly node: SimulatedNode,
     readonly request: ServiceRequest,
-    /** Values of the `:name` parts of the path; `rest` of a `*`. */
+    /** Values of the `:name` segments of the path, and `rest` for a `*`. */
     private readonly parameters: Readonly<Record<string, string>>,
     private readonly caller: Identity | undefined,
   ) {
@@ -39,7 +40,7 @@ export class RouteCall {
     return this.request.body;
   }
 
-  /** Who calls; a route that asks for no token of its own has nobody. */
+  /** The identity of the caller. Only for routes that require a token in the header. */
   get identity(): Identity {
     if (this.caller === undefined) throw permissionDenied();
     return this.caller;
@@ -49,12 +50,12 @@ export class RouteCall {
     return decodeURIComponent(this.parameters[name] ?? '');
   }
 
-  /** A text field of the body; the empty string where it is absent. */
+  /** A string field of the body; the empty string if it is absent. */
   text(name: string): string {
     return textField(this.body, name);
   }
 
-  /** A text field of the body that must be there. */
+  /** A required string field of the body. */
   required(name: string): string {
     const value = this.text(name);
     if (value === '') throw badRequest(`missing required field "${name}"`);
@@ -68,7 +69,7 @@ export class RouteCall {
     return value === 'true';
   }
 
-  /** A list of texts in the body; a comma-separated text is one too. */
+  /** A list of strings in the body, or a comma-separated string. */
   list(name: string): string[] {
     const value = this.body[name];
     if (value === undefined || value === null || value === '') return [];
@@ -77,7 +78,7 @@ export class RouteCall {
     throw badRequest(`error converting input for field "${name}": expected a list of texts`);
   }
 
-  /** The answer of a login, of a new token and of a renewed one. */
+  /** The answer to a login, a token creation, or a renewal. */
   authenticated({ token, identity }: GivenToken): ServiceAnswer {
     const { accessor, policies, renewable, type, orphan, expiresAt } = identity;
     const leaseMs = expiresAt === null ? 0 : Math.max(0, expiresAt - this.now);
@@ -99,7 +100,7 @@ export class RouteCall {
     });
   }
 
-  /** The answer of a logical route, in its envelope. */
+  /** The answer of a logical route, in the service's envelope. */
   answer(
     data: JsonValue,
     { warning, wrapInfo, auth }: { warning?: string; wrapInfo?: JsonObject; auth?: JsonObject } = {},
@@ -107,7 +108,7 @@ export class RouteCall {
     return {
       status: 200,
       body: {
-        // A wrapped answer is built without its request's identity.
+        // The service builds a wrapped answer without the ID of its request.
         request_id: wrapInfo === undefined ? this.#requestId : '',
         lease_id: '',
         renewable: false,
@@ -124,13 +125,13 @@ export class RouteCall {
 
 export interface Route {
   readonly method: string;
-  /** Below `/v1/`, with `:name` for one segment and `*` for the rest. */
+  /** Path below `/v1/`, with `:name` for one segment and `*` for the rest. */
   readonly path: string;
   readonly credential: Credential;
   readonly run: (call: RouteCall) => ServiceAnswer | Promise<ServiceAnswer>;
 }
 
-/** A route; `POST sys/seal` as one text. */
+/** Defines a route, such as `POST sys/seal`. */
 export function route(what: string, credential: Credential, run: Route['run']): Route {
   const [method = '', path = ''] = what.split(' ');
   return { method, path, credential, run };

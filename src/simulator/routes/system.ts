@@ -15,7 +15,7 @@ import type { SimulatedNode } from '../node';
 import type { ReplicationKind } from '../storage';
 import { route, type Route, type RouteCall } from './route';
 
-/** The routes that every node answers for itself, sealed or not; undefined for any other. */
+/** Answers the routes that every node answers itself, sealed or not; undefined for all other routes. */
 export function answerFromNode(
   cluster: SimulatedCluster,
   node: SimulatedNode,
@@ -39,7 +39,7 @@ type Modes = Readonly<Record<ReplicationKind, string>>;
 
 const UNKNOWN: Modes = { dr: 'unknown', performance: 'unknown' };
 
-/** `sys/health`. A standby tells the modes late or as `unknown`, a sealed node and one without active node always so. */
+/** `sys/health`. A standby reports modes late or as `unknown`. Without an active node, or sealed, a node always reports `unknown`. */
 function health(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   const now = cluster.service.now();
   const serving = cluster.leadership.serving(now);
@@ -72,7 +72,7 @@ function reportedModes(cluster: SimulatedCluster, active: boolean, now: number):
   const { restartMs, standbyModeLagMs } = service.timing;
   if (!active && change !== undefined && now < change.at + restartMs + standbyModeLagMs)
     return random.chance(0.5) ? UNKNOWN : change.modesBefore;
-  // The performance mode is the stored one: a DR secondary of a performance primary says `primary` here.
+  // The performance mode is the stored one: a DR secondary of a performance primary reports `primary` here.
   return { dr: mode(cluster, 'dr'), performance: mode(cluster, 'performance') };
 }
 
@@ -89,7 +89,7 @@ function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   const now = cluster.service.now();
   const active = cluster.leadership.serving(now);
   const self = active === node;
-  // Standbys go on naming who led last; that node itself knows better.
+  // Standbys continue to name the last leader; that node itself does not.
   const { former } = cluster.leadership;
   const named = active ?? (former === node ? undefined : former);
   return {
@@ -135,7 +135,7 @@ function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnsw
 }
 
 function unseal(cluster: SimulatedCluster, node: SimulatedNode, body: JsonObject): ServiceAnswer {
-  // Recovery keys open nothing: a node that was sealed starts again, or stays sealed (a guess: the harsh reading).
+  // Recovery keys cannot unseal: a sealed node has to be restarted (a guess: the harsh reading).
   if (cluster.unsealsItself) throw badRequest('recovery keys do not unseal');
   const key = textField(body, 'key');
   const share = decodeHex(key) ?? decodeStandardBase64(key);
@@ -149,7 +149,7 @@ function unseal(cluster: SimulatedCluster, node: SimulatedNode, body: JsonObject
   return sealStatus(cluster, node);
 }
 
-/** The preflight of the official command line's `kv` commands: any right below the mount is enough (facts 12). */
+/** The preflight request of the official CLI's `kv` commands: any right below the mount is sufficient (facts 12). */
 function mountForUi(call: RouteCall): ServiceAnswer {
   const { cluster, identity } = call;
   const path = call.parameter('rest');
@@ -171,10 +171,10 @@ function listAuditDevices(call: RouteCall): ServiceAnswer {
 }
 
 const BLOCK = 512;
-/** More than one chunk of a connection. */
+/** Large enough to arrive in several chunks. */
 const STATE_BYTES = 200_000;
 
-/** One file of a tar archive: its header, its bytes, and zeros up to the next block. */
+/** One file in a tar archive: header, content, and zeros up to the next block. */
 function entry(name: string, content: Buffer): Buffer {
   const header = Buffer.alloc(BLOCK);
   const octal = (value: number, length: number) => `${value.toString(8).padStart(length - 1, '0')}\0`;
@@ -193,7 +193,7 @@ function entry(name: string, content: Buffer): Buffer {
   return Buffer.concat([header, content, Buffer.alloc((BLOCK - (content.length % BLOCK)) % BLOCK)]);
 }
 
-/** What the service sends: the storage as it is kept, encrypted, and the sums of its parts, plain and sealed. */
+/** A snapshot like that of the service: the encrypted storage, and the checksums of its parts, plain and sealed. */
 function snapshot({ cluster, now }: RouteCall): ServiceAnswer {
   const meta = Buffer.from(
     JSON.stringify({ Version: 1, ID: `bolt-snapshot-${now}`, Index: 1, Term: 1, Size: STATE_BYTES }),
@@ -211,11 +211,11 @@ function snapshot({ cluster, now }: RouteCall): ServiceAnswer {
   return { status: 200, bytes: gzipSync(Buffer.concat([...entries, Buffer.alloc(2 * BLOCK)])) };
 }
 
-/** System routes beside replication. */
+/** System routes other than replication. */
 export const SYSTEM_ROUTES: readonly Route[] = [
   route('GET sys/internal/ui/mounts/*', 'valid-token', mountForUi),
   route('GET sys/audit', 'sudo', listAuditDevices),
   route('GET sys/license/status', 'token', (call) => call.answer({ autoloading_used: true })),
-  // Harsh: a DR secondary serves none.
+  // The harsh reading: a DR secondary serves no snapshot.
   route('GET sys/storage/raft/snapshot', 'token', snapshot),
 ];

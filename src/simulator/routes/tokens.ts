@@ -7,7 +7,7 @@ import { capabilitiesOn, mayBelow } from './policies';
 import type { PolicyRule } from './policies';
 import { route, type Route, type RouteCall } from './route';
 
-/** Who a valid token stands for. A service token is stored as this, under its hash. */
+/** The identity of a valid token. A service token is stored in this form, under its hash. */
 export interface Identity {
   readonly type: 'service' | 'batch';
   /** Empty for batch tokens. */
@@ -20,7 +20,7 @@ export interface Identity {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   readonly expiresAt: number | null;
-  /** How long each renewal lets it live, and the end that none goes beyond; absent where it cannot be renewed. */
+  /** The TTL of each renewal, and the latest expiry; absent if the token cannot be renewed. */
   readonly renewal?: { readonly ttlMs: number; readonly until: number };
 }
 
@@ -38,22 +38,22 @@ export interface TokenRequest {
   readonly renewable?: boolean;
   readonly displayName?: string;
   readonly path?: string;
-  /** Milliseconds; null for no expiry (root tokens). */
+  /** Milliseconds; null: does not expire (root tokens). */
   readonly ttlMs: number | null;
-  /** The longest life, renewed or not; the service's own maximum where nothing is given. */
+  /** Maximum TTL including renewals, in milliseconds; default: the maximum of the service. */
   readonly maxTtlMs?: number;
 }
 
-/** A token as whoever asked for it gets it. */
+/** A token with its identity, as returned to the caller. */
 export interface GivenToken {
   readonly token: string;
   readonly identity: Identity;
 }
 
-/** A batch token carries everything: any cluster with the keyring of the one that made it can read it. */
+/** A batch token is self-contained: any cluster with the keyring of the issuing cluster can read it. */
 export type BatchTokens = Map<string, { readonly keyring: string; readonly identity: Identity }>;
 
-/** The service's default maximum. */
+/** The default maximum TTL of the service. */
 const MAXIMUM_TTL = '768h';
 const MAXIMUM_TTL_MS = 768 * 3_600_000;
 
@@ -61,9 +61,9 @@ function keyOf(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }
 
-/** Tokens of one cluster. Service tokens replicate with the cluster's data; operation tokens stay on the cluster. */
+/** The tokens of one cluster. Service tokens replicate with the cluster's data; operation tokens stay on the cluster. */
 export class TokenStore {
-  /** Every secret that this cluster ever gave out, for tests that look for leaks. */
+  /** Every secret that this cluster has issued, for tests that search for leaks. */
   readonly issued: string[] = [];
 
   constructor(
@@ -104,7 +104,7 @@ export class TokenStore {
     return this.create({ policies: ['root'], type: 'service', orphan: true, ttlMs: null, path }, now).token;
   }
 
-  /** Who the token stands for, or undefined where it is not valid here and now. */
+  /** The identity of the token; undefined if the token is not valid on this cluster now. */
   identify(token: string, now: number): Identity | undefined {
     const batch = this.batchTokens.get(token);
     const ofThisCluster = batch === undefined || batch.keyring === this.#keyring;
@@ -113,7 +113,7 @@ export class TokenStore {
     return identity.expiresAt === null || identity.expiresAt > now ? identity : undefined;
   }
 
-  /** Lets it live on, never beyond its longest life; undefined where the token is none that can be renewed. */
+  /** Renews the token, never beyond its maximum TTL; undefined if it cannot be renewed. */
   renew(token: string, now: number): GivenToken | undefined {
     const key = `token/${keyOf(token)}`;
     const stored = this.storage.read('token', key)?.identity;
@@ -139,7 +139,7 @@ export class TokenStore {
     return this.storage.read('policy', `policy/${name}`)?.rules;
   }
 
-  /** The operation tokens before this one stay good. */
+  /** Creates an operation token. Earlier ones stay valid. */
   createOperationToken(now: number): string {
     const token = this.#issue(this.random.token());
     const path = 'sys/replication/dr/secondary/generate-operation-token';
@@ -239,7 +239,7 @@ function renewSelf(call: RouteCall): ServiceAnswer {
   return call.authenticated(renewed);
 }
 
-/** Tokens and their roles. */
+/** Tokens and token roles. */
 export const TOKEN_ROUTES: readonly Route[] = [
   route('POST auth/token/create/:role', 'token', create),
   route('POST auth/token/roles/:role', 'token', writeRole),
