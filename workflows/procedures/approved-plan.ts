@@ -12,7 +12,7 @@ import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 
-/** What every input of a changing runbook has. */
+/** Members of the input of every changing runbook. */
 export interface ChangeInput {
   readonly deployment: string;
   readonly reason: string;
@@ -21,39 +21,39 @@ export interface ChangeInput {
   readonly window?: ChangeWindow | undefined;
 }
 
-/** Beside its own input, what an assessment is told. */
+/** What an assessment gets besides its own input. */
 interface ReassessInput {
-  /** The fingerprint of our own ceremony, whose attempt is not foreign. */
+  /** The fingerprint of our own ceremony, so that its attempt is not taken for somebody else's. */
   readonly ownFingerprint?: string | undefined;
 }
 
 export interface PlanRequest<R> {
   readonly input: ChangeInput;
   readonly assess: (call: StepCalls, again: ReassessInput) => Promise<Assessment<R>>;
-  /** The gate that approves the plan; without it nothing goes on. */
+  /** The gate that approves the plan. Without the approval the run does not continue. */
   readonly gate?: GateName;
-  /** In its place: a gate that is asked where the assessment says that this plan needs it. */
+  /** Instead of `gate`: a gate that opens only if the assessment says that this plan needs it. */
   readonly gateIfNeeded?: GateName;
-  /** What must be known before the gate opens and may take its time; the key holders are asked meanwhile. */
+  /** What must be known before the gate opens, and may take time. The key holders are asked meanwhile. */
   readonly beforeGate?: (route: R) => Promise<void> | void;
-  /** The tokens for DR operations that the run will need, or may need; undefined where it needs none. */
+  /** The tokens for DR operations that the run will need, or may need; undefined if it needs none. */
   readonly tokens?: (route: R) => TokenNeed | undefined;
-  /** The gate that is asked once everything was read again, right before what begins an outage; undefined where none is. */
+  /** The gate that opens after everything was read again, right before what begins an outage; undefined if there is none. */
   readonly go?: GateName | undefined;
-  /** The plan ends an outage: no clock ends its gate. */
+  /** The plan ends an outage, so no clock ends its gate. */
   readonly endsOutage?: boolean;
 }
 
 export interface TokenNeed {
   readonly source: TokenSource;
   readonly targets: readonly CeremonyTarget[];
-  /** What the record keeps: nobody is asked for a share for it. */
+  /** The token that the record keeps. Nobody is asked for a share for it. */
   readonly kept?: KeptToken | undefined;
-  /** What the run is pointless without, where that is not every target: holders are not asked again for the rest. */
+  /** The target without which the run is pointless, if not every target. Holders are not asked again for the others. */
   readonly essential?: CeremonyTarget;
-  /** The cluster whose token must be in hand before anything is begun. */
+  /** The cluster whose token must be available before anything begins. */
   readonly first?: string;
-  /** For how long the key shares must serve from then on, ms: holders are asked again where they would not. */
+  /** How long the key shares must last from then on, in ms. Holders are asked again if they would not. */
   readonly lastingMs?: number;
 }
 
@@ -62,16 +62,16 @@ export interface Approved<R> {
   readonly route: R;
   /** Plan and approvals, for the activities that verify them. */
   readonly approvals: Approvals;
-  /** Absent where the runbook asked for none. */
+  /** Absent if the runbook asked for none. */
   readonly tokens: OperationTokens | undefined;
 }
 
 /**
- * What every runbook begins with: read and judge; refuse with what was observed and needed; open the gate while the key
- * holders are asked; wait for the window; read and judge again. A plan that changed meanwhile is asked for again. How
- * old an approval may be is judged where it is acted upon.
+ * How every runbook begins: read and check; refuse with what was observed and what is needed; open the gate while the key
+ * holders are asked; wait for the window; read and check again. A plan that changed meanwhile needs a new approval. The
+ * activity that acts on an approval decides whether it is too old.
  *
- * @returns how the run ends already: a dry run, or a refusal; else the approved plan
+ * @returns the ending of a run that ends here (a dry run, or a refusal); otherwise the approved plan
  */
 export async function approvePlan<R>(
   run: Run,
@@ -80,10 +80,10 @@ export async function approvePlan<R>(
 export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise<Approved<R> | Ending>;
 export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise<Approved<R> | Ending> {
   const { input } = request;
-  // A run that was taken over may hold a ceremony: its attempt is ours.
+  // A run that was taken over may hold a ceremony, whose attempt is ours.
   const held = tokensHeldBy(run);
   const ownFingerprint = held?.ceremony?.fingerprint;
-  // Taken over inside its outage the run keeps its tokens and key shares: nothing but people ends it.
+  // A run that was taken over inside its outage keeps its tokens and key shares. Only people end it.
   const keeps = held !== undefined && run.state.serviceIsOut;
   let assessed = await run.step(
     'Read and check the deployment',
@@ -91,7 +91,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
       const read = await request.assess(call, ownFingerprint === undefined ? {} : { ownFingerprint });
       return keeps ? unlessRefused(read) : read;
     },
-    // Else refused at once, so that the lock is free for the next try.
+    // Otherwise it is refused at once, so that the lock is free for the next try.
     keeps ? { choices: [GIVE_UP] } : { onFailure: 'throw' },
   );
   run.state.learnSite(assessed.site);
@@ -104,7 +104,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   }
 
   let answered = await askPeople(run, request, assessed);
-  // Nobody was waited for: what was read a moment ago still holds, and the activities read again before they act.
+  // If nobody was waited for, what was just read still holds, and the activities read again before they act.
   while (answered.waited) {
     const { tokens } = answered;
     const [before, need] = [planned(assessed), request.tokens?.(planned(assessed).route)];
@@ -135,25 +135,25 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
 
 const GIVE_UP: Choice = {
   action: 'abort',
-  effect: 'end the run here: nothing is promoted, clean-ups run, and its tokens and key shares are given up',
+  effect: 'end the run here: nothing is promoted, clean-ups run, and its tokens and key shares are lost',
 };
 
-/** For a step that parks where it is refused. */
+/** For a step that parks if it is refused. */
 function unlessRefused<R>(assessed: Assessment<R>): Assessment<R> {
   const refusal = refusalOf(assessed);
   if (refusal) throw refusal.failure;
   return assessed;
 }
 
-/** What came of asking for one plan. */
+/** The answers to one plan. */
 interface Answered {
   readonly approvals: readonly unknown[];
   readonly tokens: OperationTokens | undefined;
-  /** Whether anybody, or the window, may have been waited for: what was read before is old then. */
+  /** Whether people, or the window, may have been waited for. What was read before is out of date then. */
   readonly waited: boolean;
 }
 
-/** Opens the gate of this plan while the key holders are asked, where they were not yet; then waits for the window. */
+/** Opens the gate of this plan while the key holders are asked, unless they were asked already. Then waits for the window. */
 async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessment<R>): Promise<Answered> {
   const { input } = request;
   const { plan, route } = planned(assessed);
@@ -170,30 +170,30 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
     const [{ gates }, { requestedBy }, { endsOutage }] = [assessed, input, request];
     return passGate(run, { gate, gates, planDigest: plan.digest, requestedBy, endsOutage });
   };
-  // Where this plan needs nobody any more their invitation is over; no host of keys is waited for, least in an outage.
+  // If this plan does not need the key holders any more, their invitation ends. The run does not wait for the host that has the keys.
   if (!tokens?.ceremony) asked?.withdraw();
   const [approvals] = await inParallel([open(), tokens?.ceremony && collectShares(tokens.ceremony, need)]);
   tokens?.authorise({ plan, approvals });
-  // The run's own before anything is waited for: what the record keeps may be over after a window.
+  // The run claims its kept token before it waits: the record's copy may expire during a window.
   if (need?.kept) await tokens?.of(need.kept.cluster);
   const waitedForWindow = await awaitWindow(run, input.window);
   run.state.enterPhase('preparing');
   return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow };
 }
 
-/** Once something is begun nobody is asked for key shares any more: those in hand must last until its end. */
+/** Once something has begun, nobody is asked for key shares any more. The collected ones must last until its end. */
 export async function collectAgainWhereShort(run: Run, lastingMs?: number, tokens?: OperationTokens): Promise<void> {
   if (lastingMs === undefined || !tokens || tokens.lastsFor(lastingMs)) return;
   run.state.finding({
     severity: 'warning',
     code: 'shares-asked-again',
-    text: 'The key shares in hand would not last until the end of what is about to begin: the holders are asked again.',
+    text: 'The collected key shares would not last until the end of the change that is about to begin. The holders are asked again.',
   });
   await tokens.ceremony?.collectAnew();
 }
 
 async function collectShares(ceremony: PeoplesTokens, need?: TokenNeed): Promise<void> {
-  // The rest is waited for when it is needed.
+  // The others are waited for when they are needed.
   if (need?.essential && need.essential.cluster === need.kept?.cluster) return;
   const [first] = need ? askedOf(need) : [];
   await ceremony.collect((need?.essential ?? first)?.cluster);
@@ -205,8 +205,8 @@ function askedOf({ targets, kept }: TokenNeed): readonly CeremonyTarget[] {
 }
 
 /**
- * New tokens; or those that the run holds already, from before it was taken over or before its plan changed, where the
- * holders were asked for what is needed now.
+ * New tokens, or those that the run already holds from before it was taken over or before its plan changed, if the holders
+ * were asked for everything that is needed now.
  */
 function tokensFor(run: Run, input: ChangeInput, need: TokenNeed, plan: PlanDocument): OperationTokens {
   const { source, targets, essential, kept } = need;
@@ -219,7 +219,7 @@ function tokensFor(run: Run, input: ChangeInput, need: TokenNeed, plan: PlanDocu
     run.state.finding({
       severity: 'warning',
       code: 'shares-asked-again',
-      text: 'The key holders were asked for tokens of other clusters or operations than this plan needs; they are asked again.',
+      text: 'The key holders were asked for tokens of other clusters or operations than this plan needs. They are asked again.',
     });
   }
   const ask = (from: PeoplesTokens['source'], of = targets) =>

@@ -15,10 +15,10 @@ import type { Ending } from '../engine/runbook';
 import { promotionInDoubt, statusOf, tellWhoIsPrimary } from './roles';
 import { serviceBack } from './service-back';
 
-/** The side that serves after the change. */
+/** The cluster that serves after the change: the new primary or the old one. */
 export type Side = 'new' | 'old';
 
-/** A planned change of the primary: both sides answer, and nothing may be lost. */
+/** A planned change of the primary: both clusters answer, and no data may be lost. */
 export type PrimaryChange = Change &
   ({ readonly kind: 'dr'; readonly tokens: OperationTokens } | { readonly kind: 'performance' });
 
@@ -31,7 +31,7 @@ interface Change {
     readonly hooks: ClientHooks;
   };
   readonly acceptLoss: 'none' | 'bounded';
-  /** What follows a demotion or a promotion that was refused for certain: the old primary serves again, or the step parks. */
+  /** After a demotion or a promotion that was refused with certainty: the old primary serves again, or the step parks. */
   readonly onStuck: 'promote-back' | 'park';
   /** What people approved, and the gate that allows the demotion. */
   readonly approvals: Approvals;
@@ -40,42 +40,42 @@ interface Change {
   readonly marker: MarkerResult;
   /** A paths filter may keep the marker itself away from the new primary. */
   readonly markerFiltered?: boolean;
-  /** Says what is left to do once this side is primary. */
+  /** Adds what is left to do once this cluster is primary. */
   readonly becamePrimary: (side: Side) => void;
 }
 
 type Outage = PrimaryChange & { readonly run: Run };
 
-/** What comes next in the outage: planned, decided by a person, or the side where service is. */
+/** What comes next in the outage: as planned, as a person decided, or the cluster that serves. */
 type Next = 'demote' | OutageDecision['choice'] | Side;
 
 const PROMOTE_SECONDARY: Choice = {
   action: 'promote-secondary',
-  effect: 'go on: promote the new primary and finish the run',
+  effect: 'continue: promote the new primary and finish the run',
 };
 const PROMOTE_BACK: Choice = {
   action: 'promote-back',
-  effect: 'promote the old primary again; it holds every write',
+  effect: 'promote the old primary again; it has every write',
 };
-/** While its token is waited for: a cluster that is primary generates none, and needs none. */
+/** While its token is waited for: a cluster that is primary generates no token, and needs none. */
 const READ_AGAIN: Choice = {
   action: 'promote-back',
-  effect: 'read the roles again first: where the old primary is the primary it serves on, and needs no token',
+  effect: 'read the roles again first: if the old primary is primary, it keeps serving and needs no token',
 };
-/** Where a token can be had another way. */
-const RETRY_OR_ASK = `${RETRY.effect}; a batch token, or one that the record kept, that is refused again is given up for this outage, and the key holders are asked instead`;
+/** If a token can be obtained another way. */
+const RETRY_OR_ASK = `${RETRY.effect}; if a batch token or a kept token is refused again, it is not used any more in this outage and the key holders are asked instead`;
 
-/** A candidate that does not answer cannot take over: before anything was sent that is as certain as a refusal. */
+/** A candidate that does not answer cannot take over. Before anything was sent, that is as certain as a refusal. */
 const SILENT = [
   ...['CONFIRMATION_TIMEOUT', 'UNREACHABLE', 'CONNECTION_LOST', 'REQUEST_TIMEOUT'],
   ...['NO_ACTIVE_NODE', 'SERVICE_UNAVAILABLE', 'SERVICE_SEALED'],
 ];
-/** Where the run ends: "then retry", as a step says, would lead nowhere. */
-const START_AGAIN = 'Mend that, then start the runbook again.';
+/** For a run that ends: "then retry", as the step says, would lead nowhere. */
+const START_AGAIN = 'Fix that, then start the runbook again.';
 
 /**
- * Writes a marker on the primary and waits until the secondary has it, and so every write before it. Where clients are held
- * a failure ends the run, which lets them through; it parks where a worker, or a person, is missing for that too.
+ * Writes a marker on the primary and waits until the secondary has it, and so every write before it. While clients are
+ * quiesced, a failure ends the run, which releases them. It parks if a worker or a person is missing for that too.
  */
 export async function proveCaughtUp(
   run: Run,
@@ -100,8 +100,8 @@ export async function proveCaughtUp(
 }
 
 /**
- * From the demotion until a cluster serves there is no primary. Ends with one primary that serves, or with what a person
- * decided; called where nothing stops the run.
+ * There is no primary from the demotion until a cluster serves. Ends with one primary that serves, or with what a person
+ * decided. Called only where nothing stops the run.
  */
 export async function changePrimary(run: Run, change: PrimaryChange): Promise<Side | 'nowhere'> {
   const outage: Outage = { run, ...change };
@@ -118,19 +118,19 @@ export async function changePrimary(run: Run, change: PrimaryChange): Promise<Si
   return next;
 }
 
-/** What is done in the outage; each gives what comes next. */
+/** The parts of the outage. Each returns what comes next. */
 const PARTS = {
   demote,
   'promote-secondary': (outage: Outage) => promote(outage, 'new'),
   'promote-back': promoteBack,
 };
 
-/** Where a part fails without a doubt about its outcome the old primary, which holds every write, serves again. */
+/** If a part fails and its outcome is known, the old primary, which has every write, serves again. */
 function afterFailure(outage: Outage, part: keyof typeof PARTS, error: unknown): Next {
   if (error instanceof TakenOver) tellTakenOver(outage);
   else if (error instanceof OutageDecision) return error.choice;
   else if (error instanceof StepFailed || error instanceof RunStopped) {
-    // Stopped there, somebody rejected the gate that was asked again before the demotion.
+    // A stop in this part: somebody rejected the gate that was opened again before the demotion.
     if (error instanceof StepFailed && part === 'demote') tellNotDemoted(outage, error.failure);
     return 'promote-back';
   } else if (isStop(error)) return 'leave';
@@ -138,8 +138,9 @@ function afterFailure(outage: Outage, part: keyof typeof PARTS, error: unknown):
 }
 
 /**
- * The demotion, and what it cost. Where it was refused for certain by what was observed, or the candidate is silent, the
- * old primary serves on and nobody is held until a person decides; what an earlier try of it may have sent is for people.
+ * The demotion, and what it cost. If the observed state certainly refused it, or the candidate is silent, the old primary
+ * keeps serving, and clients do not stay quiesced until a person decides. If an earlier try may have sent something, people
+ * decide.
  */
 async function demote(outage: Outage): Promise<Next> {
   const { run, kind, deployment, route, approvals, gate, acceptLoss, onStuck } = outage;
@@ -168,10 +169,10 @@ async function demote(outage: Outage): Promise<Next> {
     if (error instanceof TakenOver) await judgeOutage(outage);
     throw error;
   });
-  // The looks before the call are no outage: status and report count from the call, held within the run's own clock.
+  // The checks before the call are no outage. Status and report count from the call, within the run's own clock.
   const { outageSince: ordered = 0 } = run.state;
   run.state.outageSince = Math.min(Math.max(demoted.calledAt ?? ordered, ordered), Date.now());
-  // As a rule clients were held, or both roots were the same when the demotion was confirmed.
+  // Usually clients were quiesced, or both roots were equal when the demotion was confirmed.
   if (demoted.evidence) return 'promote-secondary';
   const evidence = await readInOutage(
     run.step(
@@ -186,28 +187,28 @@ async function demote(outage: Outage): Promise<Next> {
   run.state.finding({
     severity: 'warning',
     code: 'loss-not-excluded',
-    text: `The plan accepts ${acceptLoss === 'bounded' ? 'a' : 'no'} loss, and none could not be proven: ${why}`,
+    text: `The plan accepts ${acceptLoss === 'bounded' ? 'a bounded' : 'no'} loss, and it could not be proven that nothing was lost: ${why}`,
   });
   return acceptLoss === 'bounded' ? 'promote-secondary' : 'promote-back';
 }
 
 /**
- * A failover takes the run over at the demotion. Where the old primary was just seen to serve no outage began, and a failover
- * that is refused ends, which lets the clients through. Else it goes on until people end it, with what the run holds.
+ * A failover takes the run over at the demotion. If the old primary was just seen to serve, no outage began, and a failover
+ * that is refused ends, which releases the clients. Otherwise it continues, with what the run holds, until people end it.
  */
 async function judgeOutage(outage: Outage): Promise<void> {
   const { state } = outage.run;
-  const why = `the demotion of ${outage.route.from} was under way, and it was not seen to serve when a failover took the run over`;
+  const why = `the demotion of ${outage.route.from} was under way, and ${outage.route.from} was not seen to serve when a failover took the run over`;
   if (await oldPrimaryServes(outage)) state.outageSince = undefined;
   else state.outageBegan(state.outageSince, why);
 }
 
-/** What is left to do where the run ends during the demotion, and after it. */
+/** What is left to do if the run ends during the demotion, and if it ends after it. */
 function demotionLeft({ kind, route: { from, to } }: Outage): { readonly inDoubt: string; readonly done: string } {
   const { noneIs, then, next } = WORDS[kind].demoted(from, to);
   return {
-    inDoubt: `The demotion of ${from} was under way and its outcome was not recorded: read ${statusOf(kind)} of ${from}. If it is a secondary, ${noneIs}: ${then}.`,
-    done: `Read ${statusOf(kind)} of both first: ${from} is demoted and nothing was promoted: ${noneIs}. ${next}`,
+    inDoubt: `The demotion of ${from} was under way and its outcome is unknown. Read ${statusOf(kind)} of ${from}. If it is a secondary, ${noneIs}: ${then}.`,
+    done: `Read ${statusOf(kind)} of both clusters first. ${from} is demoted and nothing was promoted: ${noneIs}. ${next}`,
   };
 }
 
@@ -220,14 +221,14 @@ function tellNotDemoted({ run, route: { from } }: Outage, { message, observed, n
   });
 }
 
-/** The new primary did not get there: the old one, which holds every write, becomes primary again. */
+/** The new primary did not get there. The old one, which has every write, becomes primary again. */
 async function promoteBack(outage: Outage): Promise<Next> {
-  // It was never demoted, or is primary again: nothing has to be promoted, and a primary generates no operation token.
-  // Where that could not be read, the promotion itself finds it out, and proves that the other one is no primary.
+  // If it was never demoted, or is primary again, nothing has to be promoted, and a primary generates no operation token.
+  // If that could not be read, the promotion itself finds it out, and proves that the other cluster is not primary.
   return (await oldPrimaryServes(outage)) ? 'old' : promote(outage, 'old');
 }
 
-/** Whether the old primary was just seen to be the primary; false too where that could not be read. */
+/** Whether the old primary was just seen to be primary. False also if that could not be read. */
 async function oldPrimaryServes({ run, kind, deployment, route }: Outage): Promise<boolean> {
   const look = run.step('Read the roles', (call) => call.readDeployment({ deployment }), { onFailure: 'throw' });
   const seen = await readInOutage(look);
@@ -235,14 +236,15 @@ async function oldPrimaryServes({ run, kind, deployment, route }: Outage): Promi
 }
 
 /**
- * Refused for certain, the new primary gives way to the old one, as the plan says; with a doubt about the outcome a person
- * decides. The key holders are asked instead of a token that the cluster refuses: on the way back, where nothing else is
- * left, at once; else where it is refused again, because people may choose the way back or have mended it.
+ * If the new primary is refused with certainty, the old one takes its place, as the plan says. If the outcome is unknown, a
+ * person decides. The key holders are asked instead of using a token that the cluster refuses: at once when promoting back,
+ * where nothing else is left; otherwise only if it is refused again, because people may choose to promote back or may have
+ * fixed it.
  */
 async function promote(outage: Outage, side: Side): Promise<Side> {
   const { run, kind, deployment, approvals, onStuck } = outage;
   const { from, to } = outage.route;
-  // The activity proves right before that the other one is no primary.
+  // The activity proves right before the call that the other cluster is not primary.
   const [cluster, otherCluster] = side === 'new' ? [to, from] : [from, to];
   const wayBack = side === 'new' && onStuck === 'promote-back';
   const choices = [side === 'new' ? PROMOTE_BACK : PROMOTE_SECONDARY, LEAVE];
@@ -255,7 +257,7 @@ async function promote(outage: Outage, side: Side): Promise<Side> {
     askHolders = true;
     return false;
   };
-  // A token that has to be generated is generated in a step of its own.
+  // A token that has to be generated is generated in its own step.
   await tokens?.of(cluster, beforeIt);
   try {
     await run.step(
@@ -281,7 +283,7 @@ async function promote(outage: Outage, side: Side): Promise<Side> {
   }
 }
 
-/** Service is back when the cluster was seen to serve; clients that were held are let through. */
+/** Service is back when the cluster was seen to serve. Quiesced clients are released. */
 async function serve({ run, kind, deployment, route, marker, markerFiltered, becamePrimary }: Outage, side: Side) {
   const { from, to, hooks } = route;
   becamePrimary(side);
@@ -300,11 +302,11 @@ const WORDS = {
   dr: {
     primary: 'primary',
     outage: 'the outage',
-    seeTo: (primaries: string) => `See that clients reach ${primaries}`,
+    seeTo: (primaries: string) => `Make sure that clients reach ${primaries}`,
     demoted: (from: string, to: string) => ({
       noneIs: 'clients have no primary',
       then: `promote ${to}, or promote ${from} back`,
-      next: `Promote ${to}, or promote ${from} back; both need a DR operation token of the cluster that is promoted.`,
+      next: `Promote ${to}, or promote ${from} back; both need a DR operation token of the promoted cluster.`,
     }),
   },
   performance: {
@@ -314,35 +316,35 @@ const WORDS = {
     demoted: (from: string) => ({
       noneIs: 'no cluster is performance primary',
       then: 'promote it back, or another secondary, never both',
-      next: `Promote ${from} back, which holds every write, or another secondary, never both; then re-point every secondary by token.`,
+      next: `Promote ${from} back (it has every write) or another secondary, never both. Then re-point every secondary by token.`,
     }),
   },
 };
 
-/** A failover becomes the run, and looks after the DR roles alone. */
+/** A failover becomes the run, and takes care of the DR roles alone. */
 function tellTakenOver({ run, kind, route: { from, to } }: Outage): void {
   if (kind === 'dr' || run.state.outageSince === undefined) return;
-  const text = `A failover took this run over while the performance primary changed from ${from} to ${to}: read the performance status of both. Where neither is primary, promote ${from} (it holds every write) or ${to}, never both.`;
+  const text = `A failover took this run over while the performance primary changed from ${from} to ${to}. Read the performance status of both. If neither is primary, promote ${from} (it has every write) or ${to}, never both.`;
   run.state.finding({ severity: 'critical', code: 'no-performance-primary', text });
 }
 
-/** A person ended the run inside the outage: the report says what was read last. */
+/** A person ended the run inside the outage. The report says which roles were read last. */
 async function leave({ run, kind, deployment, route: { from, to }, becamePrimary }: Outage): Promise<'nowhere'> {
   const { outage, seeTo } = WORDS[kind];
   const primaries = await tellWhoIsPrimary(run, {
     ...{ deployment, kind, clusters: [from, to], ended: `The run was ended inside ${outage}` },
-    seeTo: (primaries) => `${seeTo(primaries)}, and let quiesced clients through.`,
-    otherwise: `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`,
+    seeTo: (primaries) => `${seeTo(primaries)}, and release quiesced clients.`,
+    otherwise: `Read both clusters first. Then promote ${from} (it has every write) or ${to} manually, never both.`,
   });
-  // Who serves is known: the others are to follow it, and nobody here sees to that any more.
+  // It is known which cluster serves. The others should follow it, and this run does not take care of that any more.
   for (const [side, cluster] of [['new', to] as const, ['old', from] as const])
     if (primaries.join() === cluster) becamePrimary(side);
   return 'nowhere';
 }
 
-/** How a run ends whose change ended with a primary. */
+/** The ending of a run whose change ended with a primary. */
 export function endingOf({ kind, route: { from, to } }: PrimaryChange, side: Side): Ending {
   if (side === 'new') return { outcome: 'completed' };
-  const why = `${from} is the ${WORDS[kind].primary}, and has every write. Find out why ${to} did not become ${WORDS[kind].primary} before the next try.`;
+  const why = `${from} is the ${WORDS[kind].primary} and has every write. Find out why ${to} did not become ${WORDS[kind].primary} before the next try.`;
   return { outcome: 'rolled-back', leftToDo: [why] };
 }

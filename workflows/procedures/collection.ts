@@ -20,7 +20,7 @@ import { receiveVerdicts } from '../engine/verdicts';
 /** Codes after which the keys cannot be used any more. */
 export const KEYS_LOST: ReadonlySet<string> = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
 
-/** What becomes of what was checked while its epoch ended. */
+/** The verdict on what was checked while its epoch ended. */
 const ANOTHER_ROUND = { code: 'wrong-epoch', text: ENVELOPE_VERDICTS['wrong-epoch'] };
 
 /** Names of the steps of a collection, and what people give to it. */
@@ -33,16 +33,16 @@ interface CollectionWords {
 const DESTROY = 'Destroy the ceremony keys';
 
 /**
- * Collects what people seal to keys that were made for it: an invitation, answers that are checked and opened where the
- * keys are, and the keys destroyed. Another invitation begins a new epoch, with new keys.
+ * Collects what people seal to keys that were made for the collection: an invitation, answers that are checked and opened on
+ * the host that has the keys, and the keys destroyed. Another invitation begins a new epoch, with new keys.
  */
 export abstract class Collection {
   protected handle: CeremonyHandle | undefined;
-  /** Code of the failure with which the keys turned out to be gone. */
+  /** Code of the failure that showed that the keys are gone. */
   protected keysLost: string | undefined;
   /** Whether the keys are destroyed, or about to be. */
   protected closed = false;
-  /** The fingerprint that tells our generation attempt from another's, also when the keys are gone. */
+  /** The fingerprint that tells our generation attempt from another's, even when the keys are gone. */
   fingerprint: string | undefined;
   readonly #cid = uuid4();
 
@@ -58,37 +58,37 @@ export abstract class Collection {
     round: { readonly epoch: number; readonly cid: string },
   ): Promise<CeremonyHandle>;
 
-  /** Checks what arrived, where the keys are. `take` keeps what counts, where its epoch is still the present one. */
+  /** Checks what arrived, on the host that has the keys. `take` keeps what counts, if its epoch is still the current one. */
   protected abstract check(
     call: StepCalls,
     ceremony: CeremonyHandle,
     arrived: readonly number[],
   ): Promise<{ readonly verdicts: readonly EnvelopeVerdict[]; readonly take: () => void }>;
 
-  /** Shows what is waited for, where it is waited for. */
+  /** Updates what is shown as waited for, if it is waited for. */
   protected show(): void {
     return;
   }
 
-  /** What follows an invitation. */
+  /** Called after an invitation. */
   protected invited(_ceremony: CeremonyHandle): void {
     return;
   }
 
-  /** What is done with the keys about to be destroyed. */
+  /** Called before the keys are destroyed. */
   protected async ending(_call: StepCalls): Promise<void> {
     return Promise.resolve();
   }
 
-  /** Whether nothing more is needed of the keys while people answer. */
+  /** Whether nothing more is needed from the keys while people answer. */
   protected get complete(): boolean {
     return false;
   }
 
   /**
-   * Makes keys and invitation; from here on envelopes are accepted.
+   * Makes keys and invitation. Envelopes are accepted from here on.
    *
-   * @param choices - what people may decide where that parks, inside an outage
+   * @param choices - what people may decide if that parks, inside an outage
    */
   async invite(choices?: readonly Choice[]): Promise<void> {
     const epoch = (this.handle?.epoch ?? 0) + 1;
@@ -105,7 +105,7 @@ export abstract class Collection {
     this.invited(handle);
   }
 
-  /** Destroys the keys: recorded envelopes cannot be opened any more. */
+  /** Destroys the keys, so that recorded envelopes cannot be opened any more. */
   async close(): Promise<void> {
     const effect = 'the sweeper of the worker destroys them when the invitation has expired';
     await this.#end((destroy) => this.run.skippableStep(DESTROY, effect, destroy));
@@ -116,7 +116,7 @@ export abstract class Collection {
     await this.#end((destroy) => this.run.cleanUp(DESTROY, destroy));
   }
 
-  /** Nobody is asked any more, at once and whatever answers: the keys are destroyed at the end of the run. */
+  /** Stops asking at once, whatever answers. The keys are destroyed at the end of the run. */
   withdraw(): void {
     this.closed = true;
     if (!this.handle) return;
@@ -132,7 +132,7 @@ export abstract class Collection {
       await this.ending(call);
       await call.destroyCeremonyKeys({ ceremony });
     });
-    // Not before: where the run is stopped meanwhile, its clean-up destroys them.
+    // Not earlier: if the run is stopped meanwhile, its clean-up destroys them.
     this.handle = undefined;
   }
 
@@ -143,7 +143,7 @@ export abstract class Collection {
     try {
       const arrived = items.map(({ arrival }) => arrival);
       const { verdicts, take } = await state.besideSteps(check, () => this.check(activities, ceremony, arrived));
-      // What the keys of an earlier epoch opened is of no use with those of this one.
+      // What the keys of an earlier epoch opened cannot be used with those of this one.
       const past = this.#isPast(ceremony);
       const known = verdicts.map((each) => (past && each.code === 'accepted' ? { ...each, ...ANOTHER_ROUND } : each));
       receiveVerdicts(state, known, gives);
@@ -158,13 +158,13 @@ export abstract class Collection {
     if (!this.closed) this.show();
   }
 
-  /** Where enough is in hand, the token generation finds out for itself whether the keys are there. */
+  /** If enough is collected, the token generation finds out for itself whether the keys are there. */
   #unchecked(items: readonly InboxItem[], ceremony: CeremonyHandle, code: string): EnvelopeVerdict[] {
     const past = this.#isPast(ceremony);
     const lost = KEYS_LOST.has(code) && !past && !this.complete;
     if (lost) this.keysLost = code;
     const verdict = lost
-      ? { code: 'keys-gone', text: 'refused: the keys of this invitation are gone: it counts for nothing' }
+      ? { code: 'keys-gone', text: 'refused: the keys of this invitation are gone, so it does not count' }
       : { code: 'not-checked', text: `could not be checked now (${code}); send it again` };
     return items.map(({ arrival, input }) => {
       const plain = plainSecretIn(input);
@@ -173,7 +173,7 @@ export abstract class Collection {
     });
   }
 
-  /** Whether people were asked anew meanwhile. */
+  /** Whether people were asked again meanwhile. */
   #isPast({ epoch }: CeremonyHandle): boolean {
     return this.handle !== undefined && this.handle.epoch !== epoch;
   }
@@ -183,18 +183,18 @@ export abstract class Collection {
     return this.handle;
   }
 
-  /** For how long people may still answer. */
+  /** How long people can still answer, in ms. */
   protected get leftMs(): number {
     return Math.max(1000, this.required().collectUntil - Date.now());
   }
 }
 
-/** A sealed token opens for 24 h. An older one than this is kept for its deletion alone, and another one is made. */
+/** A sealed token opens for 24 h. A token older than this is kept only to delete it, and another one is made. */
 export const USED_FOR_MS = 23 * 3_600_000;
-/** People are asked anew where less than this is left to answer. */
+/** People are asked again if less than this is left to answer. */
 const ANSWERING_LEFT_MS = 60_000;
 
-/** Who asks people for tokens, and for what. */
+/** Asks people for tokens. */
 export interface CeremonyRequest {
   readonly deployment: string;
   readonly runbook: string;
@@ -205,15 +205,15 @@ export interface CeremonyRequest {
   readonly inputDigest: string;
 }
 
-/** What people may decide where a token is waited for, or generated. */
+/** What people may decide while a token is waited for or generated. */
 export interface Parked {
-  /** Beside `retry`. */
+  /** Besides `retry`. */
   readonly choices?: readonly Choice[] | undefined;
-  /** People may skip it; says what skipping leaves behind. */
+  /** If set, people may skip it. Says what skipping leaves behind. */
   readonly skipEffect?: string | undefined;
 }
 
-/** What is waited for, and what is said where people may go another way. */
+/** What is waited for, and what is shown if people may decide something else. */
 interface Wanted extends Parked {
   readonly step: string;
   readonly code: 'SHARES_MISSING' | 'TOKEN_MISSING';
@@ -221,7 +221,7 @@ interface Wanted extends Parked {
   readonly next: string;
 }
 
-/** A way from people to operation tokens, for several clusters from one ask. */
+/** How people's answers become operation tokens, for several clusters from one request. */
 export abstract class PeoplesTokens extends Collection {
   abstract readonly source: 'ceremony' | 'provided';
   #inviting: Promise<void> | undefined;
@@ -230,7 +230,7 @@ export abstract class PeoplesTokens extends Collection {
     run: Run,
     protected readonly request: CeremonyRequest,
     words: ConstructorParameters<typeof Collection>[2],
-    /** Beside what was requested. */
+    /** Besides what was requested. */
     private readonly asks: Pick<
       Parameters<StepCalls['createCeremony']>[0],
       'kind' | 'collects' | 'recipientPgpKey' | 'keepFor'
@@ -259,8 +259,8 @@ export abstract class PeoplesTokens extends Collection {
   /**
    * The operation token of one cluster.
    *
-   * @param parked - choices beside `retry` where it parks; with `skipEffect` people may skip it
-   * @returns undefined where it was skipped
+   * @param parked - choices besides `retry` if it parks; with `skipEffect` people may skip it
+   * @returns undefined if it was skipped
    */
   abstract generate(
     cluster: string,
@@ -279,12 +279,12 @@ export abstract class PeoplesTokens extends Collection {
     return true;
   }
 
-  /** Whether its cluster takes the token in hand. */
+  /** Whether its cluster accepts the available token. */
   takes(_cluster: string): Promise<boolean> {
     return Promise.resolve(true);
   }
 
-  /** Whether further tokens can be had for so long without asking anyone to give what they gave already, ms. */
+  /** Whether further tokens stay available for this long, in ms, without asking anyone for what they already gave. */
   lastsFor(_ms: number): boolean {
     return true;
   }
@@ -297,16 +297,16 @@ export abstract class PeoplesTokens extends Collection {
     if (!this.complete && !isOpen) await this.inviteAgain(keysLost ?? 'EXPIRED', handle.epoch, choices);
   }
 
-  /** For those who gave already too. */
+  /** Collects again, also from people who already gave. */
   async collectAnew(): Promise<void> {
     await this.collect();
   }
 
-  /** A new epoch; branches that find the same keys lost share it, so that nobody is asked twice. */
+  /** A new epoch. Branches that find the same keys lost share it, so that nobody is asked twice. */
   protected async inviteAgain(code: string, lostEpoch: number, choices?: readonly Choice[]): Promise<void> {
     if (this.required().epoch !== lostEpoch) return;
     this.#inviting ??= (async () => {
-      const text = `The keys of epoch ${lostEpoch} cannot be used any more (${code}); those who were asked are asked again.`;
+      const text = `The keys of epoch ${lostEpoch} cannot be used any more (${code}). The people who were asked are asked again.`;
       this.run.state.finding({ severity: 'warning', code: 'ceremony-keys-lost', text });
       await this.invite(choices);
     })();
@@ -322,10 +322,10 @@ export abstract class PeoplesTokens extends Collection {
   }
 
   /**
-   * Waits for people. Inside an outage, or where they may skip it, the clock never ends this wait, and they may go another
-   * way. Where the time to answer is over the keys count as lost, so that people are asked anew: while no cluster serves.
+   * Waits for people. Inside an outage, or if they may skip it, the clock never ends this wait, and they may decide on another
+   * choice. If the time to answer ends while no cluster serves, the keys count as lost, so that people are asked again.
    *
-   * @param notInTime - what to say where the clock ends the run
+   * @param notInTime - what to report if the clock ends the run
    * @returns whether it was skipped
    * @throws RunStopped, or OutageDecision inside an outage
    */
@@ -336,7 +336,7 @@ export abstract class PeoplesTokens extends Collection {
     run.state.fact({ kind: 'asked', asked: true });
     const came = await run.waitFor(isOver, this.leftMs).finally(() => run.state.fact({ kind: 'asked', asked: false }));
     if (came) return false;
-    // A failover is in the outage from its beginning: no clock ends it.
+    // A failover is in the outage from its beginning, so no clock ends it.
     if (!run.state.serviceIsOut) throw run.stop(new RunStopped('the clock', notInTime()));
     this.keysLost = 'EXPIRED';
     return false;

@@ -12,9 +12,9 @@ import { followingOf, tellWhoIsPrimary } from './roles';
 import type { Promoted } from './service-back';
 import { seeWrite } from './service-back';
 
-/* After a change of the primary everybody else follows it: each on its own, so that one that fails holds no other. */
+/* After a change of the primary every other cluster follows it, each on its own: one that fails does not hold up another. */
 
-/** From the moment at which a cluster is primary it is left to do that the others follow it, until each is seen to. */
+/** From the moment a cluster is primary, it is left to do that each of the others follows it, until that is seen. */
 export function leaveFollowing(
   run: Run,
   kind: ReplicationKind,
@@ -26,38 +26,38 @@ export function leaveFollowing(
   const [filtered, clients] = kind === 'dr' ? ['', ''] : [' with its filter', refusedUntilFollowing(quiesce)];
   for (const secondary of secondaries) {
     const command = repointing(deployment, kind, primary, secondary);
-    const text = `${secondary} was not seen following ${primary}${filtered}. Where it does not, once it answers: \`${command}\`.${clients}`;
+    const text = `${secondary} was not seen following ${primary}${filtered}. If it does not follow once it answers: \`${command}\`.${clients}`;
     run.state.left.add(text, followingOf(secondary));
   }
 }
 
-/** The same of clusters outside of its DR set that do not answer: nobody knows whether they are to follow. */
+/** The same for clusters outside its DR set that do not answer: it is not known whether they should follow. */
 export function leaveSilent(run: Run, primary: string, silent: readonly string[]): void {
   for (const secondary of silent) {
     const command = repointing(run.state.deployment, 'performance', primary, secondary);
-    const text = `${secondary} did not answer. Where it is a performance secondary that is to follow ${primary} and does not, once it answers: \`${command}\`.`;
+    const text = `${secondary} did not answer. If it is a performance secondary that should follow ${primary} and does not follow once it answers: \`${command}\`.`;
     run.state.left.add(text, followingOf(secondary));
   }
 }
 
-/** The command by which a secondary follows a primary. */
+/** The command that makes a secondary follow a primary. */
 export function repointing(deployment: string, kind: ReplicationKind, primary: string, secondary: string): string {
-  const input = { deployment, kind, primary, secondary, reason: `${secondary} is to follow ${primary}` };
+  const input = { deployment, kind, primary, secondary, reason: `${secondary} should follow ${primary}` };
   return nextCommandOf.start('secondaryRepointing', input);
 }
 
-/** Who is to follow a new DR primary, and with which tokens. */
+/** The clusters that follow a new DR primary, and the tokens for that. */
 export interface ReprotectInput extends Omit<Promoted, 'kind'> {
   readonly drSecondaries: readonly string[];
   readonly performanceSecondaries: readonly string[];
   readonly tokens: OperationTokens;
-  /** Of the plan of the change. */
+  /** From the plan of the change. */
   readonly authority: Authority;
 }
 
 /**
- * After a change of the DR primary: each DR secondary, the performance secondaries, and the proof that the primary takes a
- * write. Who does not follow stays among what is left to do.
+ * After a change of the DR primary: each DR secondary and the performance secondaries follow, and the primary is verified to
+ * accept a write. A cluster that does not follow stays among what is left to do.
  */
 export async function restoreProtection(run: Run, input: ReprotectInput): Promise<void> {
   const { deployment, primary, drSecondaries, tokens, authority } = input;
@@ -69,7 +69,7 @@ export async function restoreProtection(run: Run, input: ReprotectInput): Promis
   ]);
 }
 
-/** Performance secondaries follow by themselves, or are re-pointed with their filters. */
+/** Performance secondaries follow on their own, or are re-pointed with their filters. */
 async function performanceFollows(
   run: Run,
   { deployment, performanceSecondaries, primary, authority }: ReprotectInput,
@@ -86,8 +86,9 @@ async function performanceFollows(
 }
 
 /**
- * After a change of the performance primary, also where the old one was promoted back: a promotion forgets all secondaries.
- * Each follows with its filter, and so does the cluster that does not serve; and the proof that the primary takes a write.
+ * After a change of the performance primary, also if the old one was promoted back, because a promotion forgets all
+ * secondaries. Each follows with its filter, and so does the cluster that does not serve. The primary is verified to accept a
+ * write.
  */
 export async function followNewPrimary(
   run: Run,
@@ -105,7 +106,7 @@ export async function followNewPrimary(
   ]);
 }
 
-/** What is left to do from the moment at which a cluster is performance primary; each follower that is seen settles its own. */
+/** Adds what is left to do from the moment a cluster is performance primary. Each follower that is seen settles its own line. */
 export function leaveAfterPromotion(run: Run, deployment: string, route: PromotionRoute, served: Side): void {
   const { from, to, mode, silent, staysOut, quiesce } = route;
   const { left } = run.state;
@@ -116,20 +117,20 @@ export function leaveAfterPromotion(run: Run, deployment: string, route: Promoti
   if (served === 'old') return;
   if (staysOut !== undefined) left.add(`${staysOut}${refusedUntilFollowing(quiesce)}`);
   left.add(
-    `Clients that used ${from} and are to use ${to} log in there: tokens and leases of ${from} are not known on ${to}.`,
+    `Clients that move from ${from} to ${to} must log in on ${to}: it does not know the tokens and leases of ${from}.`,
   );
-  left.add(`Check the audit devices of ${to}, and that the credential that the inventory names for ${to} lives on.`);
+  left.add(`Check the audit devices of ${to}, and check that the inventory's credential for ${to} is still valid.`);
   if (mode !== 'unplanned') return;
   const rejoin = nextCommandOf.start('performanceRejoin', {
     ...{ deployment, cluster: from, primary: to },
     reason: `${from} is back after the promotion of ${to}`,
   });
   left.add(
-    `Keep ${from} away from clients and from the others until it is demoted. When it answers again: \`${rejoin}\`.`,
+    `Keep ${from} away from clients and from the other clusters until it is demoted. When it answers again: \`${rejoin}\`.`,
   );
 }
 
-/** The cluster that became performance primary, and who is to follow it. */
+/** The cluster that became performance primary, and the clusters that follow it. */
 function followersOf(
   { from, to, others, old, candidate }: PromotionRoute,
   served: Side,
@@ -137,12 +138,12 @@ function followersOf(
   return served === 'new' ? [to, [...others, ...(old ? [old] : [])]] : [from, [...others, candidate]];
 }
 
-/** An unplanned promotion that ended without a primary, or without knowing of one: who said last to be it. */
+/** An unplanned promotion ended without a known primary: reports which cluster said last that it is primary. */
 export async function tellNotPromoted(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<void> {
   await tellWhoIsPrimary(run, {
     ...{ deployment, kind: 'performance', clusters: [from, to], ended: `The promotion of ${to} was ended early` },
     seeTo: (primaries) =>
-      `See that clients reach ${primaries}, and re-point the other secondaries to it with secondaryRepointing.`,
-    otherwise: `Read the performance status of ${to} once more. Where it is no primary, start performancePromotion again, or bring ${from} back.`,
+      `Make sure that clients reach ${primaries}, and re-point the other secondaries to it with secondaryRepointing.`,
+    otherwise: `Read the performance status of ${to} once more. If it is not primary, start performancePromotion again, or bring ${from} back.`,
   });
 }

@@ -8,7 +8,7 @@ import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import { lastLook } from './roles';
 
-/** Whose clients write nothing while a primary is changed, and by what. */
+/** The clients that write nothing while a primary is changed, and what stops them. */
 interface QuiesceTarget {
   readonly deployment: string;
   readonly kind: ReplicationKind;
@@ -23,7 +23,7 @@ interface QuiesceTarget {
   readonly gate: GateName;
 }
 
-/** Where clients are let through, and from where they come. */
+/** The cluster where clients are released, and the one they come from. */
 interface Release {
   readonly deployment: string;
   readonly from: string;
@@ -32,8 +32,8 @@ interface Release {
 }
 
 /**
- * Clients write nothing any more, where something stops them. Whatever ends the run lets them through, or says what is left
- * to do: that is registered before they are stopped.
+ * Stops the writes of clients, if there is a means to do it. However the run ends, it releases them or reports what is left
+ * to do. That is registered before they are stopped.
  */
 export async function quiesceClients(run: Run, { deployment, kind, route, approvals, gate }: QuiesceTarget) {
   const { from, to, quiesce, hooks } = route;
@@ -57,7 +57,7 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
     });
     return;
   }
-  // In the history before anything is changed: what was there is known to whoever goes on.
+  // In the history before anything is changed, so that a run that continues knows the state from before.
   const before = await run.step(`Read the quotas of ${from}`, (call) => call.readQuotas({ deployment, cluster: from }));
   await run.step('Quiesce clients', (call) =>
     approvals.begin(gate, (authority) => {
@@ -67,7 +67,7 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
   );
 }
 
-/** They are told to be held before anything holds them. */
+/** Recorded as held before anything holds them. */
 function hold(run: Run, held: HeldClients): void {
   run.held = held;
   run.state.left.add(stillHeld(held), HELD);
@@ -81,8 +81,9 @@ function noLongerHeld(run: Run): void {
 const HELD = 'clients that are held';
 
 /**
- * Where clients belong once a run ends that still holds them: before an outage the old primary, later the one of both that
- * says to be primary while the other says that it is not. Undefined where that is not known, or people skipped the release.
+ * The cluster where clients belong when a run ends that still holds them. Before an outage that is the old primary. Later it
+ * is the one of the two that reports to be primary while the other reports that it is not. Undefined if that is not known, or
+ * if people skipped the release.
  */
 async function servingOf(
   run: Run,
@@ -98,24 +99,24 @@ async function servingOf(
   return known ? serving : undefined;
 }
 
-/** Beside a performance secondary that does not follow: its quota is deleted with the one of its primary alone. */
+/** For a performance secondary that does not follow: its quota is deleted only with that of its primary. */
 export function refusedUntilFollowing(quiesce: Quiesce | undefined): string {
   return quiesce === 'quota' ? ' Its clients are refused with 429 until it follows.' : '';
 }
 
-/** Clients that are held are let through to the cluster that serves; skipped, the report says how it is done by hand. */
+/** Releases quiesced clients to the cluster that serves. If people skip it, the report says how to do it manually. */
 export async function releaseClients(run: Run, release: Release): Promise<void> {
   const { held } = run;
   if (!held || (held.by === 'hook' && !held.canRelease)) return;
   const effect =
     held.by === 'hook'
-      ? 'clients stay quiesced until somebody lets them through by hand'
+      ? 'clients stay quiesced until somebody releases them manually'
       : stillHeld({ ...held, cluster: release.to });
   const released = await run.skippableStep(
     'Release clients',
     effect.replace(/\.$/, ''),
     (call) => letThrough(call, held, release),
-    // Where the run lets them through at its end all the same, nothing of it is left.
+    // If the run releases them at its end after all, nothing of this is left to do.
     { choices: [], leftAs: HELD },
   );
   if (released) noLongerHeld(run);
@@ -127,7 +128,7 @@ function letThrough(call: StepCalls, held: HeldClients, { deployment, from, to }
 }
 
 function stillHeld(held: HeldClients): string {
-  if (held.by === 'hook') return 'Clients were told to hold off and still do: let them through by hand.';
+  if (held.by === 'hook') return 'Clients were quiesced and still are. Release them manually.';
   const { exempt, absolute = [], auditLogging } = held.before;
   const config = [
     `rate_limit_exempt_paths=${exempt.join(',')}`,
@@ -135,7 +136,7 @@ function stillHeld(held: HeldClients): string {
     ...(auditLogging ? ['enable_rate_limit_audit_logging=true'] : []),
   ];
   return [
-    `A rate-limit quota refuses all clients, on ${held.cluster} and on a cluster that was promoted since. On the one that serves:`,
+    `A rate-limit quota refuses all clients, on ${held.cluster} and on a cluster that was promoted since. On the cluster that serves, run`,
     `\`vault delete sys/quotas/rate-limit/${quotaName(workflowInfo().runId)}\`, then`,
     `\`vault write sys/quotas/config ${config.join(' ')}\`.`,
   ].join(' ');

@@ -10,7 +10,7 @@ import { USED_FOR_MS } from './collection';
 import { ProvidedTokens } from './provided-tokens';
 import { TokenCeremony } from './token-ceremony';
 
-/** How it ends where the batch token cannot be read, or has ended in the record: nothing was sent with it. */
+/** Codes for a batch token that cannot be read, or has ended in the record: nothing was sent with it. */
 const NOT_IN_HAND = ['SEALED_VALUE_INVALID', 'CREDENTIAL_UNAVAILABLE', 'TOKEN_SOURCE_UNAVAILABLE'];
 
 /** Asks people for operation tokens: for key shares that make them, or for the tokens themselves. */
@@ -26,27 +26,27 @@ interface Made {
 
 const TOKENS = new WeakMap<Run, OperationTokens>();
 
-/** The tokens of a run, and the key shares that make more of them: a failover that takes the run over goes on with them. */
+/** The tokens of a run, and the key shares that make more of them. A failover that takes the run over continues with them. */
 export function tokensHeldBy(run: Run): OperationTokens | undefined {
   return TOKENS.get(run);
 }
 
 /**
- * The tokens for DR operations that one run needs: from the prepared batch token, or made by the ceremony when they are
- * needed, or provided by people, one per cluster. What was made is deleted at the end, on every path.
+ * The tokens for DR operations that one run needs, one per cluster: the prepared batch token, or tokens that the ceremony makes
+ * when they are needed, or that people provide. What was made is deleted at the end, on every path.
  */
 export class OperationTokens {
   #ceremony: PeoplesTokens | undefined;
-  /** Those that the record keeps for this run, by cluster. */
+  /** Tokens that the record keeps for this run, by cluster. */
   readonly #kept: Map<string, KeptToken>;
   #authority: Authority | undefined;
   readonly #made = new Map<string, Made>();
-  /** Grown too old to be used, and still alive. */
+  /** Tokens that are too old to be used, and still alive. */
   #old: OperationTokenReference[] = [];
-  /** Nothing was made since the record was worked through. */
+  /** Nothing was made since the tokens in the record were deleted. */
   #disposed = false;
 
-  /** @param askInstead - asks the key holders, where a cluster refuses the batch token or a kept one */
+  /** @param askInstead - asks the key holders, if a cluster refuses the batch token or a kept one */
   constructor(
     private readonly run: Run,
     private readonly deployment: string,
@@ -61,32 +61,32 @@ export class OperationTokens {
     run.onEnd(() => this.#abandon());
   }
 
-  /** Absent where the batch token is the source. */
+  /** Absent if the batch token is the source. */
   get ceremony(): PeoplesTokens | undefined {
     return this.#ceremony;
   }
 
-  /** What people approved: a token that the record keeps is given to it alone. */
+  /** What people approved: a token that the record keeps is given only to that plan. */
   authorise(authority: Authority): void {
     this.#authority = authority;
   }
 
   /**
-   * Whether a batch token, or one that the record kept, was refused for certain, or a batch token cannot be had any more,
-   * and the key holders can be asked instead.
+   * Whether a batch token or a kept token was refused with certainty, or a batch token is not available any more, and the key
+   * holders can be asked instead.
    */
   canReplace(cluster: string, { code, outcomeKnown }: FailureFacts): boolean {
     const isKept = this.#kept.has(cluster);
     if (!outcomeKnown || (this.#ceremony && !isKept)) return false;
-    // A kept token that does not open here may be alive: its step says how it opens again.
+    // A kept token that does not open here may be alive: its step says how to open it again.
     return code === 'PERMISSION_DENIED' || (!isKept && NOT_IN_HAND.includes(code));
   }
 
   /**
-   * What was proven of a token that {@link canReplace} does not hold: it is used no more. The key holders are waited for.
+   * Stops using a token for which {@link canReplace} is true, and asks the key holders instead. Waits for them.
    *
    * @param choices - what people may decide meanwhile, inside an outage
-   * @returns whether another token can be had now
+   * @returns whether another token is available now
    */
   async replaceRefused(cluster: string, failure: FailureFacts, choices?: readonly Choice[]): Promise<boolean> {
     if (!this.canReplace(cluster, failure)) return false;
@@ -109,7 +109,7 @@ export class OperationTokens {
     this.#ceremony = undefined;
     const people = this.askInstead();
     if (before) {
-      // Nobody waits for the host of those keys, which may be dead: clients may be out. What is left of it, the end does.
+      // Clients may be out, so nobody waits for the host of those keys, which may be dead. The end of the run does the rest.
       const abandoned = before.abandon().catch(() => undefined);
       this.run.onEnd(async () => {
         await abandoned;
@@ -117,13 +117,13 @@ export class OperationTokens {
       });
     }
     await people.ready(choices);
-    // Not before they are invited: people may choose the way back there, which goes on without them.
+    // Not before they are invited: people may choose to promote back there, which continues without them.
     this.#ceremony = people;
     await people.collect(cluster, choices);
     return people;
   }
 
-  /** Takes a token that the record keeps for this run; undefined where it does not, and the key holders were asked. */
+  /** Claims a token that the record keeps for this run; undefined if it keeps none any more, and the key holders were asked. */
   async #takeKept(
     { cluster, entry }: KeptToken,
     choices: readonly Choice[] | undefined,
@@ -155,7 +155,7 @@ export class OperationTokens {
     return token;
   }
 
-  /** Whether its cluster takes a kept token: another generation, or people, may have ended it. */
+  /** Whether its cluster accepts a kept token: another generation, or people, may have ended it. */
   async #keptIsAlive(cluster: string, token: OperationTokenReference): Promise<boolean> {
     const { state, text } = await this.run.step(`Verify the operation token of ${cluster}`, (call) =>
       call.probeProvidedToken({ deployment: this.deployment, cluster, token }),
@@ -164,21 +164,21 @@ export class OperationTokens {
     return state !== 'refused';
   }
 
-  /** Whether a token for these uses can be had without asking anyone. */
+  /** Whether a token for these uses is available without asking anyone. */
   covers(target: CeremonyTarget): boolean {
     return this.#kept.has(target.cluster) || (this.ceremony?.covers(target) ?? this.#kept.size === 0);
   }
 
-  /** Whether the tokens that were not made yet can be had for so long without asking anyone again, ms. */
+  /** Whether the tokens that were not made yet stay available for this long, in ms, without asking anyone again. */
   lastsFor(ms: number): boolean {
     return this.ceremony?.lastsFor(ms) ?? true;
   }
 
   /**
-   * The token for a cluster; made by one burst the first time, without asking anyone again. Called anew right before each
-   * use: another one is made where what was made may not open any more.
+   * The token for a cluster. The first call generates it, without asking anyone again. Call this again right before each use:
+   * another token is made if the earlier one may not open any more.
    *
-   * @param choices - beside `retry`, where the burst parks
+   * @param choices - besides `retry`, if the generation parks
    */
   async of(cluster: string, choices?: readonly Choice[]): Promise<OperationTokenReference> {
     const token = await this.#take(cluster, choices, undefined);
@@ -186,7 +186,7 @@ export class OperationTokens {
     return token;
   }
 
-  /** As {@link of}, and the cluster takes it: what people provided is proven by a read, until one is taken. */
+  /** As {@link of}, and the cluster accepts it: what people provide is proven by a read, until one is accepted. */
   async proven(cluster: string): Promise<void> {
     for (;;) {
       const token = await this.of(cluster);
@@ -213,10 +213,10 @@ export class OperationTokens {
     const taken = kept && (await this.#takeKept(kept, choices));
     if (taken) return taken;
     if (!this.#ceremony && this.#kept.size === 0) return { source: 'batch', cluster };
-    // Who was asked for other clusters was not asked for the one whose kept token grew too old.
+    // Holders who were asked for other clusters were not asked for the one whose kept token is too old.
     const asked = this.#kept.has(cluster) ? undefined : this.#ceremony;
     const people = asked ?? (await this.#askHolders(cluster, 'it is too old', choices));
-    // Those of whom nobody waited for the shares yet.
+    // For holders whose shares nobody has waited for yet.
     if (people.source === 'ceremony') await people.collect(cluster, choices);
     const token = await people.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
     if (!token) return undefined;
@@ -224,13 +224,13 @@ export class OperationTokens {
     return this.#madeNow(cluster, token);
   }
 
-  /** Deletes what was made and proves it; destroys the keys meanwhile, which deletion does not need. */
+  /** Deletes the tokens and proves it. Destroys the keys meanwhile, because deletion does not need them. */
   async dispose(): Promise<void> {
     await inParallel([this.#delete(), this.ceremony?.close()]);
   }
 
   async #delete(): Promise<void> {
-    // Also with none of its own: an earlier run may have left tokens that can be deleted now.
+    // Also with no token of its own: an earlier run may have left tokens that can be deleted now.
     const tokens = this.#ours();
     await this.run.skippableStep(
       'Delete the operation tokens',
@@ -244,7 +244,7 @@ export class OperationTokens {
   /** For a run that ends early: the same, but a failure becomes a finding. */
   async #abandon(): Promise<void> {
     if (!this.#disposed) {
-      // Also with none of its own, as at the end of a run that was not stopped.
+      // Also with no token of its own, as at the end of a run that was not stopped.
       const tokens = this.#ours();
       this.#forget();
       await this.run.cleanUp('Delete the operation tokens', async (call) => {

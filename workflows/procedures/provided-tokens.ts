@@ -10,7 +10,7 @@ import type { Run } from '../engine/run';
 import type { CeremonyRequest, Parked } from './collection';
 import { PeoplesTokens, USED_FOR_MS } from './collection';
 
-/** So long nobody asks the cluster again whether it takes a token. */
+/** For this long the cluster is not asked again whether it accepts a token. */
 const PROVEN_FOR_MS = 60_000;
 
 interface Taken {
@@ -22,8 +22,8 @@ interface Taken {
 }
 
 /**
- * Operation tokens that people generate themselves, with the command line of the service: no key share comes near this
- * system. One of those whom the inventory names gives each token to the run, sealed to its key. Each is asked for when it is
+ * Operation tokens that people generate themselves with the command line of the service, so that no key share comes near this
+ * system. A person whom the inventory names gives each token to the run, sealed to its key. Each token is asked for when it is
  * needed.
  */
 export class ProvidedTokens extends PeoplesTokens {
@@ -36,12 +36,12 @@ export class ProvidedTokens extends PeoplesTokens {
     super(run, request, words, { kind: 'operation-token', collects: 'tokens' });
   }
 
-  /** People may have given another one since. */
+  /** People may have given another token since. */
   override isCurrent({ cluster, ...token }: OperationTokenReference): boolean {
     return token.source === 'sealed' && this.#usable(cluster)?.token === token.value;
   }
 
-  /** Waits for the first token, and proves it. A cluster that is no DR secondary yet has none: it is asked for when it is. */
+  /** Waits for the first token, and verifies it. A cluster that is not a DR secondary yet has none; it is asked for one later. */
   async collect(first = this.request.targets[0]?.cluster, choices?: readonly Choice[]): Promise<void> {
     const { deployment } = this;
     const read = (call: StepCalls) => call.readDeployment({ deployment });
@@ -60,14 +60,14 @@ export class ProvidedTokens extends PeoplesTokens {
     return taken && { source: 'sealed', cluster, value: taken.token };
   }
 
-  /** Whether the cluster takes the token in hand, looked up right now; what it refuses is used no more. */
+  /** Whether the cluster accepts the available token right now. A token that it refuses is not used any more. */
   override async takes(cluster: string): Promise<boolean> {
     const { deployment } = this;
     const taken = this.#usable(cluster);
     if (!taken) return false;
-    // Where nobody serves the promotion itself is the proof.
+    // If no cluster serves, the promotion itself is the proof.
     if (this.run.state.serviceIsOut) return true;
-    // The check reads the whole tree: two in a row prove no more than one.
+    // The check reads the whole tree, and two in a row prove no more than one.
     if (Date.now() - (taken.provenAt ?? 0) < PROVEN_FOR_MS) return true;
     const { state, text } = await this.run.step(`Verify the operation token of ${cluster}`, (call) =>
       call.probeProvidedToken({ deployment, cluster, token: { source: 'sealed', cluster, value: taken.token } }),
@@ -80,8 +80,8 @@ export class ProvidedTokens extends PeoplesTokens {
     this.run.state.finding({
       severity: 'warning',
       code: 'provided-token-refused',
-      text: `The operation token of ${cluster} from ${taken.by ? attestedName(taken.by) : 'somebody'} is of no use: ${text}.`,
-      next: `Generate one on ${cluster} itself, which is a DR secondary, and give that. Delete or revoke the refused one where it belongs.`,
+      text: `The operation token of ${cluster} from ${taken.by ? attestedName(taken.by) : 'somebody'} cannot be used: ${text}.`,
+      next: `Generate one on ${cluster} itself, which is a DR secondary, and give that one. Delete or revoke the refused token on the cluster that issued it.`,
     });
     return false;
   }
@@ -91,7 +91,7 @@ export class ProvidedTokens extends PeoplesTokens {
     return taken && Date.now() - taken.at < USED_FOR_MS ? taken : undefined;
   }
 
-  /** The token of one cluster, once somebody gave it. @returns undefined where it was skipped */
+  /** The token of one cluster, once somebody gave it. @returns undefined if it was skipped */
   async #obtain(cluster: string, parked: Parked): Promise<Taken | undefined> {
     for (;;) {
       const taken = this.#usable(cluster);
@@ -105,7 +105,7 @@ export class ProvidedTokens extends PeoplesTokens {
         what: `an operation token of ${cluster}, which people generate themselves`,
         instructions: [
           `Generate it on ${cluster} with the command line of the service: \`vault operator generate-root -dr-token\`. Never give a key share to anything but the service.`,
-          'One of those named gives the decoded token to this run. It is encrypted on that machine, and deleted at the end.',
+          'One of the people listed gives the decoded token to this run. It is encrypted on their machine, and deleted at the end of the run.',
         ],
         commands: this.required().holders.map((who) => ({
           who,
@@ -118,8 +118,8 @@ export class ProvidedTokens extends PeoplesTokens {
           {
             ...parked,
             ...({ step: `Operation token of ${cluster}`, code: 'TOKEN_MISSING' } as const),
-            message: `${this.run.inOutage ? 'No cluster is primary, and an' : 'An'} operation token of ${cluster} is needed that people generate themselves.`,
-            next: 'Generate and give it as shown; or decide for another way.',
+            message: `${this.run.inOutage ? 'No cluster is primary, and an' : 'An'} operation token of ${cluster} is needed, which people generate themselves.`,
+            next: 'Generate and give it as shown, or decide on another choice.',
           },
           () => `nobody gave an operation token of ${cluster} in time; asked: ${this.required().holders.join(', ')}`,
         );

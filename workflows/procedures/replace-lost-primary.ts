@@ -28,13 +28,13 @@ interface LostPrimary {
   readonly approvals: Approvals;
   /** For DR. */
   readonly tokens?: OperationTokens;
-  /** Says what is left to do once the secondary is primary. */
+  /** Adds what is left to do once the secondary is primary. */
   readonly becamePrimary: () => void;
 }
 
 /**
- * From the promotion until the cluster serves nothing stops the run. Where the service refuses the promotion for certain,
- * people decide, outside of that: more time, the gate of a forced promotion, or the end.
+ * Nothing stops the run from the promotion until the cluster serves. If the service refuses the promotion with certainty,
+ * people decide outside that part: more time, the gate of a forced promotion, or the end.
  */
 export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<void> {
   const { approvals, tokens } = lost;
@@ -42,12 +42,12 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
   let force = false;
   for (;;) {
     run.state.enterPhase('outage');
-    // Generated again where what was made before people were waited for does not open any more.
+    // Generated again if the token that was made before the wait for people does not open any more.
     const token = await run.abortable(async () => tokens?.of(to));
     const stuck = await run.outage(() => promoteAndServe(run, lost, token, force));
     if (!stuck) return;
     if (areTooOld(stuck)) {
-      // The primary was heard since the gate was met, and is gone again: who approves looks once more, and all is kept.
+      // The primary was heard after the gate was met, and is gone again. The approvers check once more; everything is kept.
       await run.abortable(() => approvals.renew(force ? 'force' : 'promote', stuck));
       continue;
     }
@@ -68,10 +68,10 @@ function promoting({ route: { to } }: LostPrimary, force: boolean): string {
 }
 
 /**
- * In one piece: the promotion until the cluster serves. A promotion whose outcome is not known parks right here; one that
- * was refused for certain gives why.
+ * In one piece: from the promotion until the cluster serves. A promotion with an unknown outcome parks right here. One that
+ * was refused with certainty returns why.
  *
- * @returns undefined where it was promoted
+ * @returns undefined if it was promoted
  */
 async function promoteAndServe(
   run: Run,
@@ -83,7 +83,7 @@ async function promoteAndServe(
   const { from, to, hooks } = lost.route;
   const sides = { deployment, kind, cluster: to, otherCluster: from, authority: approvals.authority };
   try {
-    // DANGER: should the old primary still serve somebody, there are two primaries from here on.
+    // DANGER: if the old primary still serves anybody, there are two primaries from here on.
     await run.step(
       promoting(lost, force),
       (call) =>
@@ -94,7 +94,7 @@ async function promoteAndServe(
     );
   } catch (error) {
     if (error instanceof StepFailed) return error.failure;
-    // The only decision beside another try, where it is not known what became of the promotion.
+    // The only choice besides a retry, because the outcome of the promotion is not known.
     if (error instanceof OutageDecision)
       throw run.stop(new RunStopped('an operator', `left the promotion of ${to} as it is`));
     throw error;
@@ -106,16 +106,16 @@ async function promoteAndServe(
 
 const FORCE: Choice = {
   action: 'force',
-  effect: 'ask for a forced promotion at gate force: what the cluster knows to lack is given up',
+  effect: 'ask for a forced promotion at gate force: the writes that the cluster knows it lacks are given up',
 };
 
-/** How the service says "not caught up". Force leaves out one check of the service: it helps against that refusal alone. */
+/** How the service says "not caught up". Force skips one check of the service, so it helps against that refusal alone. */
 const NOT_CAUGHT_UP: Readonly<Record<ReplicationKind, readonly string[]>> = {
   dr: ['NOT_CAUGHT_UP'],
   performance: ['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'BAD_REQUEST'],
 };
 
-/** Refused for certain, and nothing is under way: more time, the force gate, or the end. */
+/** Refused with certainty, and nothing is under way: more time, the force gate, or the end. */
 async function decide(
   run: Run,
   { kind }: LostPrimary,

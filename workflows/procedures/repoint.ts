@@ -8,28 +8,28 @@ import { followingOf, kindName, pointingOf, statusOf } from './roles';
 
 export const STOP_HERE: Choice = {
   action: 'abort',
-  effect: 'end the run here: service stays up, what is not re-protected yet is listed in the report',
+  effect: 'end the run here: service stays up, and the report lists what is not re-protected yet',
 };
 
-/** A secondary that is to follow a primary. */
+/** A secondary that should follow a primary. */
 interface RepointTarget {
   readonly deployment: string;
   readonly primary: string;
   readonly secondary: string;
-  /** Of a plan that allows this. */
+  /** From a plan that allows this. */
   readonly authority: Authority;
-  /** For a plan of its own, whose gate may be opened again. What comes after a promotion or a rejoin is never too old. */
+  /** For a plan of its own, whose gate may be opened again. Approvals never grow too old for what follows a promotion or a rejoin. */
   readonly begin?: BeginApproved;
 }
 
-/** Carries out what begins something, as `Approvals.begin` does for one gate. */
+/** Runs what begins something, as `Approvals.begin` does for one gate. */
 export type BeginApproved = <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
 
 /**
- * Makes `secondary` follow `primary` as DR secondary: operation token, update-primary, and then proof that it streams. By
- * activation token, unless people chose addresses, which a demoted cluster does not take. No data is wiped.
+ * Makes `secondary` follow `primary` as DR secondary: operation token, update-primary, and proof that it streams. By
+ * activation token, unless people chose addresses, which a demoted cluster does not accept. No data is wiped.
  *
- * @returns whether it streams; false where people skipped it
+ * @returns whether it streams; false if people skipped it
  */
 export async function repointDrSecondary(
   run: Run,
@@ -38,13 +38,13 @@ export async function repointDrSecondary(
   way: UpdateWay = { form: 'token' },
 ): Promise<boolean> {
   const { deployment, primary, secondary } = target;
-  const effect = `${secondary} stays without a primary; repeat it later with an activation token from ${primary}`;
+  const effect = `${secondary} stays without a primary; point it at ${primary} later with an activation token`;
   if (!(await tokens.ofUnlessSkipped(secondary, effect))) return false;
   const how = async () => ({ kind: 'dr', ...parametersOf(way), token: await tokens.of(secondary) }) as const;
   if (!(await point(run, target, `Point ${secondary} at ${primary}`, effect, how))) return false;
   const streaming = await run.skippableStep(
     `Wait until ${secondary} streams from ${primary}`,
-    `whether ${secondary} catches up is not known at the end of this run`,
+    `it is not known at the end of this run whether ${secondary} catches up`,
     (call) => call.awaitDrStreaming({ deployment, primary, secondary }),
     { choices: [STOP_HERE] },
   );
@@ -56,7 +56,7 @@ export async function repointDrSecondary(
 
 type UpdatePrimary = Parameters<RunbookActivities['updatePrimary']>[0];
 
-/** Public key, activation token and update-primary, or addresses alone: one activity. */
+/** Public key, activation token and update-primary, or addresses alone, in one activity. */
 async function point(
   run: Run,
   { deployment, primary, secondary, authority: given, begin = (carryOut) => carryOut(given) }: RepointTarget,
@@ -71,7 +71,7 @@ async function point(
       begin(async (authority) => {
         const parameters = await how();
         const { kind } = parameters;
-        const inDoubt = `${secondary} may have been pointed at ${primary} (${kindName(kind)}): read ${statusOf(kind)} of it. Where it does not follow, start secondaryRepointing, or revoke its id on ${primary}.`;
+        const inDoubt = `${secondary} may have been pointed at ${primary} (${kindName(kind)}). Read its ${statusOf(kind)}. If it does not follow, start secondaryRepointing, or revoke its id on ${primary}.`;
         const order = () => call.updatePrimary({ deployment, primary, secondary, authority, ...parameters });
         return run.state.left.during(pointingOf(secondary), inDoubt, order);
       }),
@@ -82,11 +82,11 @@ async function point(
 
 /** How a secondary is pointed at a primary. */
 interface UpdateWay {
-  /** By addresses it keeps its id, and with it the filter's key; where it was demoted, or never followed, it needs a token. */
+  /** By addresses it keeps its id, and with it the key of its filter. If it was demoted, or never followed, it needs a token. */
   readonly form: 'token' | 'addresses';
-  /** How the activation token leaves the primary; `auto` where nothing is said. */
+  /** How the activation token leaves the primary. Default: `auto`. */
   readonly activation?: 'auto' | 'public-key' | 'wrapped';
-  /** Those that people gave; else what is known of the primary. */
+  /** Addresses that people gave. Default: those known of the primary. */
   readonly addresses?: readonly string[] | undefined;
 }
 
@@ -96,16 +96,16 @@ function parametersOf({ form, activation, addresses }: UpdateWay) {
 
 /** How a performance secondary is pointed at a primary. */
 interface PerformanceWay extends UpdateWay {
-  /** The filter that it must have, where an approved plan says so; else it is read on the primary. */
+  /** The filter that it must have, if an approved plan says so. Otherwise it is read on the primary. */
   readonly known?: KnownFilter;
 }
 
 /**
- * Points a performance secondary at a primary. By token its paths filter is written first, under the id that it will have,
- * so that what was filtered never leaves, and made sure of again after update-primary, which may drop it. By addresses
- * nothing is written: the primary keeps the filter under the id that the secondary has.
+ * Points a performance secondary at a primary. By token, its paths filter is written first, under the id that it will have, so
+ * that what was filtered never leaves. It is verified again after update-primary, which may drop it. By addresses, nothing is
+ * written: the primary keeps the filter under the id that the secondary has.
  *
- * @returns whether it follows with its filter; false where people skipped a step or it did not come
+ * @returns whether it follows with its filter; false if people skipped a step or it did not follow
  */
 export async function repointPerformanceSecondary(
   run: Run,
@@ -142,8 +142,8 @@ export async function repointPerformanceSecondary(
 }
 
 /**
- * From here on update-primary may drop the filter. Where the run ends before it stands again, however that comes, the end
- * writes it; a run that is ended from outside says what is left.
+ * From here on update-primary may drop the filter. If the run ends before the filter is in place again, for whatever reason,
+ * its clean-up writes it. A run that is ended from outside leaves a line in what is left to do.
  */
 function owing(run: Run, target: RepointTarget, known: { readonly id: string; readonly filter: PathsFilterFacts }) {
   const { deployment, primary, secondary, authority } = target;
@@ -151,7 +151,7 @@ function owing(run: Run, target: RepointTarget, known: { readonly id: string; re
   const reason = `update-primary may have dropped the filter of ${secondary}`;
   const wanted = { deployment, primary, filters: { [secondary]: filter }, reason };
   const again = nextCommandOf.start('filterReconciliation', wanted);
-  const text = `The paths filter of ${secondary} may be gone from ${primary} since update-primary: until it stands, ${secondary} receives what it must not have. At once: \`${again}\`.`;
+  const text = `The paths filter of ${secondary} may be gone from ${primary} since update-primary. Until it is back, ${secondary} receives what it must not have. Run at once: \`${again}\`.`;
   run.state.left.add(text, filterOf(id));
   let isOpen = true;
   run.onEnd(async () => {
@@ -169,15 +169,15 @@ function tellMissing(run: Run, { primary, secondary }: RepointTarget): void {
   run.state.finding({
     severity: 'warning',
     code: 'paths-filter-was-missing',
-    text: `The paths filter of ${secondary} was not on ${primary} after update-primary and was written again: ${secondary} may have received what it must not have in between.`,
-    next: `Look on ${secondary} whether what the filter keeps away is gone; it is removed there once the filter is in force.`,
+    text: `The paths filter of ${secondary} was not on ${primary} after update-primary and was written again. In between, ${secondary} may have received what it must not have.`,
+    next: `Check on ${secondary} that what the filter keeps away is gone. The service removes it there once the filter is in force.`,
   });
 }
 
-/** Under what it is left to do that a paths filter may not be as it must be. */
+/** Key of the left-to-do line that a paths filter may be wrong. */
 const filterOf = (id: string) => `filter of ${id}`;
 
-/** A secondary of either kind, as an approved plan says: with the tokens of a DR secondary, or the filter of a performance one. */
+/** Points a secondary of either kind as an approved plan says: with the tokens of a DR secondary, or the filter of a performance one. */
 export function repointAsPlanned(
   run: Run,
   target: RepointTarget,
@@ -186,11 +186,11 @@ export function repointAsPlanned(
   way: UpdateWay = { form: 'token' },
 ): Promise<boolean> {
   if (tokens) return repointDrSecondary(run, tokens, target, way);
-  if (!known) throw new TypeError('the plan says which filter a performance secondary has');
+  if (!known) throw new TypeError('the plan must say which filter a performance secondary has');
   return repointPerformanceSecondary(run, target, { ...way, known });
 }
 
-/** Reads what the primary keeps for the secondary; `undefined` where people skipped it. */
+/** Reads the filter that the primary keeps for the secondary; `undefined` if people skipped it. */
 function readFilterOf(run: Run, { deployment, primary, secondary }: RepointTarget): Promise<KnownFilter | undefined> {
   return run.skippableStep(
     `Read the paths filter of ${secondary}`,
@@ -200,17 +200,17 @@ function readFilterOf(run: Run, { deployment, primary, secondary }: RepointTarge
   );
 }
 
-/** Changes a paths filter; where nobody knows what became of that, it is left to do to read it. */
+/** Changes a paths filter. If the outcome is not known, reading the filter is left to do. */
 export function changingFilter<T>(
   run: Run,
   { cluster, id }: { readonly cluster: string; readonly id: string },
   order: () => Promise<T>,
 ): Promise<T> {
-  const inDoubt = `The paths filter of ${id} on ${cluster} may have been changed: read it before a secondary is connected under that id.`;
+  const inDoubt = `The paths filter of ${id} on ${cluster} may have been changed. Read it before you connect a secondary under that id.`;
   return run.state.left.during(filterOf(id), inDoubt, order);
 }
 
-/** @returns `undefined` where people skipped it: before update-primary nothing is sent then */
+/** @returns `undefined` if people skipped it: nothing is sent then before update-primary */
 async function writeFilter(
   run: Run,
   { deployment, primary, secondary, authority }: RepointTarget,
@@ -232,7 +232,7 @@ async function writeFilter(
   return written && (written.outcome === 'already' ? 'already' : 'done');
 }
 
-/** Compares the dynamic filter on both sides, and with the filter that must be there. */
+/** Compares the dynamic filter on both clusters, and with the filter that must be there. */
 export async function sameFilterOnBothSides(
   run: Run,
   { deployment, primary, secondary }: Omit<RepointTarget, 'authority'>,
@@ -240,25 +240,25 @@ export async function sameFilterOnBothSides(
 ): Promise<boolean> {
   const compared = await run.skippableStep(
     `Compare the dynamic filter of ${secondary} on both sides`,
-    'whether both sides filter the same is not known',
+    'it is not known whether both clusters filter the same',
     (call) => call.compareDynamicFilters({ deployment, primary, secondary, id, expected: filter }),
     { choices: [STOP_HERE], skipNeedsTwo: true },
   );
   if (compared && !compared.equal) {
     const wanted = { deployment, primary, filters: { [secondary]: filter ?? 'none' } };
-    const reason = `${secondary} filtered otherwise than ${primary}`;
+    const reason = `${secondary} filtered differently from ${primary}`;
     const again = nextCommandOf.start('filterReconciliation', { ...wanted, reason });
     run.state.finding({
       severity: 'critical',
       code: 'dynamic-filter-differs',
-      text: `The dynamic filter of ${secondary} is not as it must be on ${primary} and ${secondary}: ${compared.observed}`,
-      next: `See that ${secondary} is connected to ${primary}, then compare again: \`${again}\`. As long as they differ, what clients write may reach ${secondary} although its filter keeps it away.`,
+      text: `The dynamic filter of ${secondary} is not what it must be on ${primary} and ${secondary}: ${compared.observed}`,
+      next: `Make sure that ${secondary} is connected to ${primary}, then compare again: \`${again}\`. As long as they differ, writes of clients may reach ${secondary} although its filter should keep them away.`,
     });
   }
   return compared?.equal === true;
 }
 
-/** The performance secondaries that were seen following; undefined where people skipped the step. */
+/** The performance secondaries that were seen following; undefined if people skipped the step. */
 export async function seenFollowing(
   run: Run,
   deployment: string,
@@ -266,16 +266,17 @@ export async function seenFollowing(
   secondaries: readonly string[],
   name: string,
 ): Promise<ReadonlySet<string> | undefined> {
-  const seen = await run.skippableStep(name, 'whether performance secondaries follow is not known', (call) =>
+  const seen = await run.skippableStep(name, 'it is not known whether the performance secondaries follow', (call) =>
     call.awaitPerformanceSecondaries({ deployment, primary, secondaries }),
   );
   return seen && new Set(seen.following.filter(({ follows }) => follows).map(({ cluster }) => cluster));
 }
 
 /**
- * Compares the Merkle roots of both sides: what streams may still differ, and what differs while clients write proves nothing.
+ * Compares the Merkle roots of both clusters. A secondary that still streams may differ, and a difference while clients write
+ * proves nothing.
  *
- * @returns the verdict; `undefined` where people skipped it, or where the root differs by design: with a paths filter
+ * @returns the verdict; `undefined` if people skipped it, or if the roots differ by design because of a paths filter
  */
 export async function compareRoots(
   run: Run,
@@ -285,7 +286,7 @@ export async function compareRoots(
   if (filter) return undefined;
   const compared = await run.skippableStep(
     `Compare the Merkle roots of ${sides.primary} and ${sides.secondary}`,
-    'whether both hold the same data is not known',
+    'it is not known whether both hold the same data',
     (call) => call.compareMerkleRoots(sides),
     { choices: [STOP_HERE] },
   );

@@ -5,37 +5,37 @@ import { inParallel } from '../engine/failures';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 
-/** A kind of replication in a sentence. */
+/** The kind of replication as text. */
 export function kindName(kind: ReplicationKind): string {
   return kind === 'dr' ? 'DR' : 'performance';
 }
 
-/** The call that tells the role of a cluster. */
+/** The endpoint that reports the role of a cluster. */
 export function statusOf(kind: ReplicationKind): string {
   return `sys/replication/${kind}/status`;
 }
 
-/** Under what it is left to do that a secondary follows its primary. */
+/** Key of the left-to-do line that a secondary follows its primary. */
 export const followingOf = (secondary: string) => `following ${secondary}`;
 
-/** Under what it is left to do to look whether a secondary was pointed at a primary. */
+/** Key of the left-to-do line to check whether a secondary was pointed at a primary. */
 export const pointingOf = (secondary: string) => `pointing ${secondary}`;
 
-/** Under what it is left to do that a former primary is fenced, or not any more. */
+/** Key of the left-to-do line about the fence of a former primary. */
 export const fenceOf = (cluster: string) => `fence of ${cluster}`;
 
-/** What is left to do where nobody knows what became of a promotion. */
+/** What is left to do if the outcome of a promotion is not known. */
 export function promotionInDoubt(kind: ReplicationKind, cluster: string, other: string, keep = ''): string {
-  return `The promotion of ${cluster} was under way and its outcome was not recorded: read ${statusOf(kind)} of ${other} and ${cluster} first${keep}. Only one of them may be ${kind === 'dr' ? 'primary' : 'performance primary'}.`;
+  return `The promotion of ${cluster} was under way and its outcome is unknown. Read ${statusOf(kind)} of ${other} and ${cluster} first${keep}. Only one of them may be ${kind === 'dr' ? 'primary' : 'performance primary'}.`;
 }
 
-/** The command that ends a role. */
+/** The command that ends a role, as Markdown code. */
 export function teardownCommand(deployment: string, kind: ReplicationKind, cluster: string): string {
-  const reason = `${cluster} is to have no ${kindName(kind)} replication`;
+  const reason = `${cluster} should have no ${kindName(kind)} replication`;
   return `\`${nextCommandOf.start('replicationTeardown', { deployment, kind, cluster, reason })}\``;
 }
 
-/** How a run that changed something ends: nothing of ours stays behind, and the report shows who has which role now. */
+/** How a run that changed something ends: its tokens and keys are deleted, and the report shows the role of each cluster now. */
 export async function finishRun(
   run: Run,
   deployment: string,
@@ -51,17 +51,17 @@ export async function finishRun(
   return seen?.observations ?? [];
 }
 
-/** What clusters said last of who is primary. */
+/** Which clusters reported last that they are primary. */
 interface LastLook {
   readonly primaries: readonly string[];
-  /** Clusters that did not say. */
+  /** Clusters that did not report a role. */
   readonly silent: readonly string[];
 }
 
 /**
- * Reads the roles once more, for a run that ends without knowing that a cluster serves. A failure never holds the end.
+ * Reads the roles once more, for a run that ends without knowing that a cluster serves. A failure never delays the end.
  *
- * @param clusters - of one DR set; a deployment may have several, each with its DR primary, but one performance primary
+ * @param clusters - of one DR set; a deployment may have several sets, each with a DR primary, but one performance primary
  */
 export async function lastLook(
   run: Run,
@@ -85,20 +85,21 @@ export async function lastLook(
 interface EndedWithoutPrimary {
   readonly deployment: string;
   readonly kind: ReplicationKind;
-  /** Who may be primary. */
+  /** The clusters that may be primary. */
   readonly clusters: readonly string[];
   /** How it ended, such as `The failover ended`. */
   readonly ended: string;
-  /** What is to be done where some say to be primary, beside promoting nothing. */
+  /** What to do if some clusters report that they are primary, besides promoting nothing. */
   readonly seeTo: (primaries: string) => string;
-  /** What is to be done where none does. */
+  /** What to do if none does. */
   readonly otherwise: string;
 }
 
 /**
- * Who said last to be primary, never what is hoped: the worst of the run's findings, and the first that is left to do.
+ * Reports which clusters said last that they are primary, never what is hoped: as the worst finding of the run, and as the
+ * first thing that is left to do.
  *
- * @returns the clusters that said so
+ * @returns the clusters that reported it
  */
 export async function tellWhoIsPrimary(
   run: Run,
@@ -108,12 +109,12 @@ export async function tellWhoIsPrimary(
   const role = kind === 'dr' ? 'primary' : 'performance primary';
   const unheard = silent.join(' and ');
   const noAnswer = unheard === '' ? '' : `; ${unheard} did not answer`;
-  const keptApart = unheard === '' ? '' : `, and keep clients away from ${unheard} until seen to be no primary`;
+  const keptApart = unheard === '' ? '' : `, and keep clients away from ${unheard} until it is seen not to be primary`;
   const [code, text, next] =
     primaries.length > 0
       ? [
           'ended-early',
-          `${ended}; ${primaries.join(' and ')} said to be ${role}${noAnswer}.`,
+          `${ended}; ${primaries.join(' and ')} reported to be ${role}${noAnswer}.`,
           `Promote nothing${keptApart}. ${seeTo(primaries.join(' and '))}`,
         ]
       : [
@@ -121,7 +122,7 @@ export async function tellWhoIsPrimary(
           `${ended} with no cluster seen as ${role}${noAnswer}.`,
           otherwise,
         ];
-  // What was seen counts more than what was done.
+  // What was seen outranks what was done.
   if (unheard === '' || primaries.length > 0) run.state.left.settle(rolesOf(kind));
   run.state.finding({ severity: 'critical', code, text, next });
   run.state.left.add(`${text} ${next}`, `roles ${code}`);

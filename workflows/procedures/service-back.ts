@@ -8,45 +8,45 @@ import type { Run } from '../engine/run';
 import { releaseClients } from './held-clients';
 import { fenceOf, followingOf, pointingOf } from './roles';
 
-/** The cluster that was promoted, and what is seen there. */
+/** The cluster that was promoted, and what is checked there. */
 export interface Promoted {
   readonly kind: ReplicationKind;
   readonly deployment: string;
   readonly primary: string;
   /** For DR: the cluster of the same DR set whose credential, from before the change, is used. */
   readonly credentialOf: string;
-  /** Written before the change; absent where nothing could be written any more, or a filter keeps it away. */
+  /** Written before the change. Absent if nothing could be written any more, or if a filter keeps it away. */
   readonly marker?: MarkerResult | undefined;
 }
 
-/** How clients are led to it, and how it is told that it serves. */
+/** How clients are directed to it, and how the run learns that it serves. */
 export interface Serving extends Promoted {
   /** The cluster that clients called before. */
   readonly from: string;
   readonly hooks: { readonly traffic: boolean; readonly probe: boolean };
 }
 
-/** The end of an outage: the new primary serves, clients are led there, and a probe through their address succeeds. */
+/** The end of an outage: the new primary serves, clients are directed there, and a probe of their address succeeds. */
 export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   const { kind, deployment, primary, from, credentialOf, marker, hooks } = serving;
-  // Of a run that was taken over: a primary follows nobody, and is to serve.
+  // Left over from a run that was taken over. A primary follows no cluster, and should serve.
   run.state.left.settle(followingOf(primary), pointingOf(primary), fenceOf(primary));
   run.state.left.add(
-    `${primary} became primary, but was not seen to serve: check that clients reach it and can write.`,
+    `${primary} became primary, but was not seen to serve. Check that clients reach it and can write.`,
     rolesOf(kind),
   );
   const waiting = run.skippableStep(
     `Wait until ${primary} serves`,
-    `go on; that ${primary} serves is then not proven`,
+    `continue; it is then not proven that ${primary} serves`,
     (call) => call.awaitServiceReady({ kind, deployment, cluster: primary, credentialOf, marker }),
     {
-      // Other data than were written are for people to judge; without an answer clients are led there all the same.
+      // People judge data that differ from what was written. Without an answer, clients are directed there anyway.
       onFailure: ({ code }) => (code === 'STATE_DIVERGED' ? 'park' : 'throw'),
       choices: [],
     },
   );
   const ready = await readInOutage(waiting, ({ code, message, observed, next }) => {
-    const text = `${primary} was promoted, and not seen to serve: ${code}: ${message}${observed === undefined ? '' : ` Observed: ${observed}.`} Nobody was waited for: clients are led there where it says that it is primary.`;
+    const text = `${primary} was promoted, but not seen to serve: ${code}: ${message}${observed === undefined ? '' : ` Observed: ${observed}.`} The run did not wait: it directs clients there if the cluster reports that it is primary.`;
     run.state.finding({ severity: 'critical', code: 'service-not-proven', text, next });
   });
   const readyAt = Date.now();
@@ -54,21 +54,21 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   if (hooks.traffic) {
     await run.skippableStep(
       'Direct clients to the new primary',
-      'clients keep calling the old address until somebody leads them over by hand',
+      'clients keep calling the old address until somebody directs them manually',
       (call) => call.runHook({ deployment, hook: 'traffic', from, to: primary }),
       { choices: [] },
     );
   }
   const byQuota = run.held?.by === 'quota';
   await releaseClients(run, { deployment, from, to: primary });
-  // Where nobody could see it, it may hold the quota of a run that ended all the same: nobody is waited for then either.
+  // If it could not be checked, it may hold the quota of an ended run anyway. Nobody is waited for in that case either.
   const { clientsRefused } = ready ?? { clientsRefused: 'not-known' };
   if (clientsRefused && !byQuota) await releaseLeftBehind(run, serving, clientsRefused === 'by-quota');
   let probed = false;
   if (hooks.probe) {
     const seen = await run.skippableStep(
       "Probe the clients' address",
-      'whether clients reach the new primary is not proven',
+      'it is not proven that clients reach the new primary',
       (call) => call.probeService({ deployment }),
       { choices: [] },
     );
@@ -79,7 +79,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   run.state.left.settle(rolesOf(kind));
 }
 
-/** Deletes what a run that ended left there; read first, so that nothing is done where there is none. */
+/** Deletes the quota that an ended run left there. Reads first, so that nothing is done if there is none. */
 async function releaseLeftBehind(
   run: Run,
   { deployment, primary, credentialOf }: Serving,
@@ -87,35 +87,35 @@ async function releaseLeftBehind(
 ): Promise<void> {
   const releasing = run.skippableStep(
     'Release clients',
-    `a quota runbooks-... of a run that ended refuses all clients until somebody deletes it on ${primary}`,
+    `a quota runbooks-... of an ended run refuses all clients until somebody deletes it on ${primary}`,
     (call) => call.releaseQuota({ deployment, cluster: primary, credentialOf }),
     { choices: [], onFailure: () => (seen ? 'park' : 'throw') },
   );
   await readInOutage(releasing, ({ code }) => {
     run.state.left.add(
-      `Whether a quota of a run that ended refuses the clients of ${primary} is not known (${code}): \`vault list sys/quotas/rate-limit\` there, and \`vault delete sys/quotas/rate-limit/runbooks-...\`.`,
+      `It is not known whether a quota of an ended run refuses the clients of ${primary} (${code}). Run \`vault list sys/quotas/rate-limit\` there, and \`vault delete sys/quotas/rate-limit/runbooks-...\`.`,
     );
   });
 }
 
-/** Once clients were let through, beside what follows: a cluster that refuses our write never keeps clients out. */
+/** After clients were released, in parallel with what follows: a cluster that refuses our write never keeps clients out. */
 export async function seeWrite(run: Run, { kind, deployment, primary, credentialOf, marker }: Promoted): Promise<void> {
   const written = await run.skippableStep(
     `Verify that ${primary} accepts a write`,
-    `that ${primary} takes an authenticated write was not proven`,
+    `it is not proven that ${primary} accepts an authenticated write`,
     (call) => call.proveWrite({ kind, deployment, cluster: primary, credentialOf, marker }),
   );
-  // Where it was not seen to serve before.
+  // If it was not seen to serve before.
   if (!written) return;
   run.state.serviceBackAt ??= Date.now();
   run.state.left.settle(rolesOf(kind));
 }
 
 /**
- * Takes the snapshot that the inventory wants before what cannot be undone, while nothing has begun: where it fails people
- * retry, abort, or go on without one.
+ * Takes the snapshot that the inventory wants before what cannot be undone, while nothing has begun. If it fails, people
+ * retry, abort, or continue without one.
  *
- * @param wanted - as the plan says
+ * @param wanted - from the plan
  */
 export async function takeSnapshot(
   run: Run,

@@ -28,17 +28,17 @@ export interface CeremonyKind {
 type Making = ReturnType<TokenGenerations['generate']>;
 
 /**
- * Collects sealed key shares from separate holders, and turns them into tokens for several clusters from one ask. Shares
- * stay sealed until enough are in hand, and then go to the service in one short token generation per cluster.
+ * Collects sealed key shares from separate holders, and turns them into tokens for several clusters from one request. Shares
+ * stay sealed until enough are collected, and then go to the service in one short token generation per cluster.
  */
 export class TokenCeremony extends PeoplesTokens {
   readonly source = 'ceremony';
   readonly #kind: CeremonyKind;
   readonly #generations: TokenGenerations;
   #shares = new HeldShares();
-  /** Named in the invitation with the others, and not asked yet: they are when shares are missing after a while. */
+  /** Named in the invitation with the others, but not asked until shares are still missing after a while. */
   #standBy: readonly string[] = [];
-  /** Of this epoch, in epoch milliseconds: the keys are destroyed so long after the shares were used first. */
+  /** Of this epoch, in epoch milliseconds. The keys are destroyed `useForMs` after the shares were first used. */
   #keys:
     | { readonly useForMs: number; readonly collectUntil: number; readonly askStandByAt: number; usedAt?: number }
     | undefined;
@@ -60,7 +60,7 @@ export class TokenCeremony extends PeoplesTokens {
     return Date.now() + ms < (usedAt ?? collectUntil) + useForMs;
   }
 
-  /** A token that was made for a person, encrypted to them: also where a stop came with it. */
+  /** A token that was made for a person, encrypted to them, even if a stop came at the same time. */
   get encrypted(): string | undefined {
     return this.#encrypted;
   }
@@ -70,7 +70,7 @@ export class TokenCeremony extends PeoplesTokens {
     await this.collect();
   }
 
-  /** Waits until enough envelopes are in hand. People are waited for here. */
+  /** Waits for people, until enough envelopes are collected. */
   async collect(_first?: string, choices?: readonly Choice[]): Promise<void> {
     if (choices) this.#parked = { choices };
     while (!this.complete) {
@@ -89,7 +89,7 @@ export class TokenCeremony extends PeoplesTokens {
     return made?.sealed && { source: 'sealed', cluster, value: made.sealed, entry: made.entry };
   }
 
-  /** The token of the one cluster that was asked about, encrypted to its recipient. */
+  /** The token of the one cluster that was asked for, encrypted to its recipient. */
   async generateForPerson(): Promise<string> {
     const { kind, person } = this.#kind;
     const [target] = this.request.targets;
@@ -108,7 +108,7 @@ export class TokenCeremony extends PeoplesTokens {
     return made.encrypted;
   }
 
-  /** Asks for a further share only where the service rejected some, and for all of them where the keys are lost. */
+  /** Asks for a further share only if the service rejected some, and for all of them if the keys are lost. */
   async #generateOn(
     cluster: string,
     { choices, skipEffect }: Parked,
@@ -153,12 +153,12 @@ export class TokenCeremony extends PeoplesTokens {
     const isEverybody = needed > this.required().holders.length;
     const further = isEverybody ? '' : ', or one more holder gives theirs';
     const outage = state.serviceIsOut ? ' No cluster serves clients until then: call them now.' : '';
-    // First of all while holders are waited for, and nothing that is left to do once a token was made.
+    // Relevant first while holders are waited for. Nothing of it is left to do once a token was made.
     state.finding({
       severity: 'warning',
       code: 'shares-rejected',
-      text: `The key shares in hand made no token on ${cluster}. ${message} Observed: ${observed}.`,
-      next: `Until a token is made: one of ${held.join(', ')} gives the right share by the same command${further}; subsets are then tried until the bad one is proven.${outage}`,
+      text: `The collected key shares made no token on ${cluster}. ${message} Observed: ${observed}.`,
+      next: `Until a token is made: one of ${held.join(', ')} gives the right share with the same command${further}. The run then tries subsets until the bad share is proven.${outage}`,
     });
   }
 
@@ -170,12 +170,12 @@ export class TokenCeremony extends PeoplesTokens {
       ...this.#parked,
       ...({ step: 'Collect key shares in the outage', code: 'SHARES_MISSING' } as const),
       message: 'No cluster is primary, and the token for the next promotion needs key shares again.',
-      next: 'The holders give their shares; or decide for another way.',
+      next: 'The holders give their shares, or decide on another choice.',
     };
     const notInTime = () => {
       const { held, needed } = this.#shares;
       const missing = this.#missing().join(', ') || 'nobody';
-      return `only ${held.length} of ${needed} key shares came in time; not yet: ${missing}`;
+      return `only ${held.length} of ${needed} key shares arrived in time; missing: ${missing}`;
     };
     try {
       await this.waitFor(() => this.complete, wanted, notInTime);
@@ -196,7 +196,7 @@ export class TokenCeremony extends PeoplesTokens {
 
   protected override invited({ useForMs = Infinity, ...handle }: CeremonyHandle): void {
     const { collectUntil, threshold, standBy = [], holders, epoch } = handle;
-    // Who was called in before stays called in.
+    // A holder who was called in before stays called in.
     this.#standBy = epoch === 1 ? standBy : standBy.filter((name) => this.#standBy.includes(name));
     this.#keys = { useForMs, collectUntil, askStandByAt: Date.now() + (handle.inviteStandByAfterMs ?? 0) };
     this.#shares = new HeldShares(threshold);
@@ -210,7 +210,7 @@ export class TokenCeremony extends PeoplesTokens {
     return { verdicts, take: () => this.#shares.take(verdicts) };
   }
 
-  /** Whether the shares in hand are enough for a token. */
+  /** Whether enough shares for a token are collected. */
   protected override get complete(): boolean {
     return this.#keys !== undefined && this.#shares.held.length >= this.#shares.needed;
   }
@@ -235,15 +235,15 @@ export class TokenCeremony extends PeoplesTokens {
   }
 
   /**
-   * While shares are missing: asks who stands by when their time has come. Nobody is ever refused because of his place:
-   * who stands by may give early.
+   * While shares are missing: asks the stand-by holders when their time has come. Nobody is ever refused because of their place:
+   * a stand-by holder may give early.
    *
-   * @param over - whether the collecting has ended
+   * @param over - whether the collection has ended
    */
   #callStandByLater(over: () => boolean): void {
     if (this.#standBy.length === 0) return;
     const leftMs = Math.max(1, (this.#keys?.askStandByAt ?? 0) - Date.now());
-    // Beside the wait: it costs a timer only where somebody stands by.
+    // In parallel with the wait. It costs a timer only if somebody stands by.
     void CancellationScope.nonCancellable(async () => {
       if (!(await condition(over, leftMs))) this.#callStandBy();
     });
@@ -258,11 +258,11 @@ export class TokenCeremony extends PeoplesTokens {
     const why = `shares were still missing after ${inMinutes(inviteStandByAfterMs)}`;
     state.fact({ kind: 'holders-asked', epoch, as: 'stand-by', names, why });
     this.show();
-    const text = `${state.runbook} now asks who stands by, ${names.join(' and ')}, for a key share: ${why}.`;
+    const text = `${state.runbook} now asks the stand-by holders, ${names.join(' and ')}, for a key share: ${why}.`;
     state.notifications.ofWait('shares', 'stand-by-called', text);
   }
 
-  /** Invited, and not in hand. */
+  /** Invited, and no share collected yet. */
   #missing(): string[] {
     return this.required().holders.filter((name) => !this.#shares.held.includes(name));
   }
@@ -272,7 +272,7 @@ function inMinutes(milliseconds: number): string {
   return milliseconds < 60_000 ? `${milliseconds / 1000} s` : `${Math.round(milliseconds / 60_000)} min`;
 }
 
-/** Whether the shares in hand do not do: a holder corrects theirs, or a further one gives. */
+/** Whether the collected shares do not work: a holder corrects theirs, or a further holder gives one. */
 function areUnfit({ code, about }: FailureFacts): boolean {
   return code === 'SHARES_REJECTED' || (code === 'SHARES_MISSING' && about === UNFIT_SHARES);
 }

@@ -16,7 +16,7 @@ type StartInput = Parameters<GenerationCalls['startGeneration']>[0];
 
 type Generated = Extract<GenerationOutcome, { readonly next: 'token' }>;
 
-/** A generation whose end the run does not know: an attempt of it may be in the slot. */
+/** A generation whose end the run does not know. An attempt of it may be in the slot. */
 interface OpenGeneration {
   readonly deployment: string;
   readonly cluster: string;
@@ -27,28 +27,28 @@ interface OpenGeneration {
   readonly mayBeSent: boolean;
 }
 
-/** Failures of a start that sent nothing itself: a worker that was at work before it may have left an attempt in the slot. */
+/** Start failures that sent nothing. But a worker that was at work before may have left an attempt in the slot. */
 const MAY_BE_OPEN: ReadonlySet<string> = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
 
 /**
- * The shares of one epoch that were accepted, by the numbers of the signals that brought them: each holder's latest one, how
- * many are needed, and which of them clusters rejected together.
+ * The accepted shares of one epoch, by the numbers of the signals that brought them: each holder's latest one, how many are
+ * needed, and which of them clusters rejected together.
  */
 export class HeldShares {
   #arrivals: readonly number[] = [];
-  /** Of everything that was accepted, also where something else took its place. */
+  /** Of everything that was accepted, even if something else replaced it. */
   readonly #holders = new Map<number, string>();
   readonly #rejected = new Map<string, { readonly sets: readonly (readonly number[])[]; readonly tried: number }>();
-  /** Those that the token generation on each cluster was given: clusters are worked on side by side. */
+  /** The shares that the token generation on each cluster was given. Several clusters are worked on at once. */
   readonly #given = new Map<string, readonly number[]>();
-  /** More than the threshold once the service rejected some. */
+  /** Higher than the threshold once the service rejected some. */
   #needed: number;
 
   constructor(private readonly threshold = 0) {
     this.#needed = threshold;
   }
 
-  /** Whose shares are in hand. */
+  /** The holders whose shares are collected. */
   get held(): readonly string[] {
     return this.#arrivals.flatMap((arrival) => this.#holders.get(arrival) ?? []);
   }
@@ -62,12 +62,12 @@ export class HeldShares {
     return this.#arrivals;
   }
 
-  /** Takes what was accepted. */
+  /** Keeps what was accepted. */
   take(verdicts: readonly EnvelopeVerdict[]): void {
     for (const { arrival, code, holder } of verdicts) {
       if (code !== 'accepted' || !holder) continue;
       const ofOthers = this.#arrivals.filter((each) => this.#holders.get(each) !== holder.name);
-      // A corrected share takes the place of the old one and makes a rejected set worth another try.
+      // A corrected share replaces the old one and makes a rejected set worth another try.
       if (ofOthers.length < this.#arrivals.length)
         this.#needed = Math.max(this.threshold, Math.min(this.#needed, this.#arrivals.length));
       this.#arrivals = [...ofOthers, arrival];
@@ -94,9 +94,9 @@ export class HeldShares {
   }
 
   /**
-   * Holders whose share is proven to be bad, once a set worked: a rejected set in which it is the only one outside of the set
-   * that worked. One bad share alone can never be in a set that works. Two can, where their holders made them so that they
-   * cancel out: then the proof accuses whoever was tried with one of them. The finding says so.
+   * Holders whose share is proven to be bad once a set worked: in a rejected set, theirs is the only share outside the set that
+   * worked. One bad share alone can never be in a set that works. Two can, if their holders made them so that they cancel out;
+   * then the proof accuses the holder who was tried with one of them. The finding says so.
    */
   provenBad(cluster: string, good: readonly number[]): readonly string[] {
     const bad = new Set<string>();
@@ -109,9 +109,10 @@ export class HeldShares {
   }
 
   /**
-   * No set of what the generation on a cluster had works: one more share, or a corrected one, makes another try worth it.
+   * No set of the shares that the generation on a cluster had works. One more share, or a corrected one, makes another try worth
+   * it.
    *
-   * @returns false where one came meanwhile
+   * @returns false if one arrived meanwhile
    */
   askForMore(cluster: string): boolean {
     const given = this.#given.get(cluster) ?? this.#arrivals;
@@ -122,19 +123,19 @@ export class HeldShares {
 }
 
 /**
- * Turns shares into tokens, each in two activities: all shares but the last; then the last one, whose scheduling in the
- * history is the note that a token may exist. Where that activity does not say how it ended, reads find it out.
+ * Turns shares into tokens, each in two activities: all shares but the last, and then the last one. That the second activity is
+ * in the history records that a token may exist. If it does not say how it ended, reads find that out.
  */
 export class TokenGenerations {
   readonly #open = new Map<string, OpenGeneration>();
   readonly #attempts: OwnAttempt[] = [];
 
-  /** @param alarm - told where no worker can find out what a last share did: what activities find is told by them */
+  /** @param alarm - called if no worker can find out what a last share did; activities report their own findings */
   constructor(private readonly alarm: (finding: Finding) => void) {}
 
   /**
-   * One token from the shares in hand. Sets that the service rejects are followed by others; a lost attempt is started
-   * again with the same shares.
+   * One token from the collected shares. If the service rejects a set, the next one is tried. A lost attempt is started again
+   * with the same shares.
    *
    * @throws what the activities throw: SHARES_REJECTED, SHARES_MISSING, ATTEMPT_FOREIGN, ATTEMPT_LOST
    */
@@ -156,7 +157,7 @@ export class TokenGenerations {
     }
   }
 
-  /** Ends what this run began and did not end: at the end of its ceremony. */
+  /** Ends what this run began and did not end, at the end of its ceremony. */
   async settle(call: GenerationCalls): Promise<void> {
     for (const open of [...this.#open.values()]) await this.#settleOne(call, open);
   }
@@ -169,7 +170,7 @@ export class TokenGenerations {
       if (!('attempt' in started)) this.#end(input);
       return started;
     } catch (error) {
-      // The activity frees the slot itself, and says where it could not: of what an earlier start left it says nothing.
+      // The activity frees the slot itself, and reports if it could not. It reports nothing about an attempt that an earlier start left.
       const failure = failureFacts(error);
       if (!wasOpen && failure?.outcomeKnown === true && !MAY_BE_OPEN.has(failure.code)) this.#end(input);
       throw error;
@@ -181,7 +182,7 @@ export class TokenGenerations {
     this.#attempts.push(attempt);
     this.#begin(request, { attempt, mayBeSent: true });
     try {
-      // Nothing stops the last share, nor what finds out whether there is a token.
+      // Nothing stops the last share, or the reads that find out whether there is a token.
       const outcome = await CancellationScope.nonCancellable(() =>
         call.completeGeneration({ ...request, attempt, attempts }),
       );
@@ -189,12 +190,12 @@ export class TokenGenerations {
       return outcome;
     } catch (error) {
       const failure = failureFacts(error);
-      // The run does not cancel it: a cancellation is that of a worker which stopped.
+      // The run does not cancel it, so a cancellation comes from a worker that stopped.
       if (!failure && !isCancellation(error)) throw error;
       const open = this.#begin(request, { attempt, mayBeSent: failure?.outcomeKnown !== true });
       const outcome = await this.#settleOne(call, open);
       if (outcome.next === 'token' || open.mayBeSent) return outcome;
-      // Nothing was sent: why is what people must know.
+      // Nothing was sent, so people must know why.
       throw error;
     }
   }
@@ -213,13 +214,13 @@ export class TokenGenerations {
     this.#open.delete(keyOf(request));
   }
 
-  /** With new keys an attempt of ours in the slot would be taken for another's. */
+  /** With new keys, an attempt of ours in the slot would be taken for somebody else's. */
   async #settleEarlierEpochs(call: GenerationCalls, { cluster, ceremony }: GenerationRequest): Promise<void> {
     for (const open of [...this.#open.values()])
       if (open.cluster === cluster && open.ceremony.epoch !== ceremony.epoch) await this.#settleOne(call, open);
   }
 
-  /** Any worker finds it out. Where none does, the alarm is all that is left. */
+  /** Any worker can find it out. If none does, only the alarm is left. */
   async #settleOne(call: GenerationCalls, open: OpenGeneration): Promise<GenerationOutcome> {
     const { deployment, cluster, kind, ceremony, attempt, mayBeSent } = open;
     try {
@@ -229,7 +230,7 @@ export class TokenGenerations {
       return outcome;
     } catch (error) {
       if (!failureFacts(error)) throw error;
-      // What is told is not told again; the slot is looked at once more at the end.
+      // What was reported is not reported again. The slot is checked once more at the end.
       this.#open.set(keyOf(open), { ...open, mayBeSent: false });
       if (mayBeSent && attempt) {
         const how = `attempt ${attempt.mark}: no worker could find out what the last share did`;
@@ -244,12 +245,12 @@ function keyOf({ cluster, ceremony }: Pick<OpenGeneration, 'cluster' | 'ceremony
   return `${cluster} ${ceremony.epoch}`;
 }
 
-/** What is told of shares that are proven bad. */
+/** The findings about shares that are proven bad. */
 export function badShareFindings(cluster: string, holders: readonly string[]): Finding[] {
   return holders.map((holder) => ({
     severity: 'warning',
     code: 'bad-share',
-    text: `The key share of ${holder} is not one of ${cluster}'s: proven by sets that differ in it alone (unless holders whose shares worked altered theirs together).`,
-    next: `${holder} looks for the right share before the next event.`,
+    text: `The key share of ${holder} does not belong to ${cluster}: a rejected set differs from a set that worked only in this share (unless holders whose shares worked altered theirs together).`,
+    next: `${holder} finds the right share before it is needed again.`,
   }));
 }

@@ -9,28 +9,28 @@ import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import type { StepCalls } from '../engine/activity-calls';
 import { Collection } from '../procedures/collection';
 
-/** One entry of the result for each person who was asked. */
+/** One entry of the result, for each person who was asked. */
 export interface RehearsedPerson {
   readonly name: string;
   readonly standBy: boolean;
-  /** `missing`: no answer that verifies came in time. */
+  /** `missing`: no answer that verifies arrived in time. */
   readonly answered: 'yes' | 'missing';
   /** ISO time of the signal's event. */
   readonly at?: string;
   /** How it is known that this person answered. */
   readonly how?: Attestation;
-  /** What the person's tool says of itself. */
+  /** What the person's tool reports about itself. */
   readonly tool?: string;
   /** ISO time of the last success before this rehearsal. */
   readonly before?: string;
 }
 
-/** Every key holder goes the whole way once, with a value that means nothing. It touches no service. */
+/** Every key holder goes through the complete ceremony once, with a value that means nothing. It calls no cluster. */
 export const ceremonyRehearsal = runbook('ceremonyRehearsal', rehearse);
 
 async function rehearse(run: Run, input: InputOf<'ceremonyRehearsal'>): Promise<Ending> {
   const { deployment, holders, collectFor, reason } = input;
-  // 1. Who is asked? The inventory alone says it.
+  // 1. Read the roster from the inventory alone.
   const { site, people } = await run.step(
     'Read the roster',
     (call) => call.assessRehearsal({ deployment, ...(holders === undefined ? {} : { holders }) }),
@@ -39,7 +39,7 @@ async function rehearse(run: Run, input: InputOf<'ceremonyRehearsal'>): Promise<
   run.state.learnSite(site);
   if (input.dryRun) return { outcome: 'planned', result: { ...resultOf(deployment, people, new Map()) } };
 
-  // 2. A key of its own, and an invitation of its own type.
+  // 2. Create a key for this rehearsal, and an invitation of a type of its own.
   const rehearsal = new Rehearsal(run, {
     deployment,
     reason,
@@ -51,10 +51,10 @@ async function rehearse(run: Run, input: InputOf<'ceremonyRehearsal'>): Promise<
   run.state.enterPhase('waiting-for-people');
   await rehearsal.invite();
 
-  // 3. Until everybody has answered, or the time is over. Each success is kept as it comes.
+  // 3. Wait until everybody has answered, or the time is over. Each success is recorded as it arrives.
   await rehearsal.collect();
 
-  // 4. The key is not needed any more.
+  // 4. Destroy the key.
   run.state.enterPhase('finishing');
   await rehearsal.close();
   const result = resultOf(deployment, people, rehearsal.proofs);
@@ -87,18 +87,18 @@ function leftToDo({ name, answered, before }: RehearsedPerson): string[] {
   if (answered === 'yes') return [];
   const last = before === undefined ? 'never' : `last on ${before.slice(0, 10)}`;
   return [
-    `${name} did not rehearse (before: ${last}): see what keeps ${name} from it, then start ceremonyRehearsal with {"holders": ["${name}"]}.`,
+    `${name} did not rehearse (before: ${last}). Find out what prevents ${name} from answering, then start ceremonyRehearsal with {"holders": ["${name}"]}.`,
   ];
 }
 
 type RehearsalRequest = Omit<Parameters<StepCalls['createRehearsal']>[0], 'epoch' | 'cid' | 'inputDigest'>;
 
-/** An answer that came in time is still looked at. */
+/** An answer that arrived in time is still checked. */
 const LAST_CHECK_MS = 30_000;
 
 /**
- * The way of a ceremony without its end: an invitation under a type of its own, answers that are checked and opened where
- * the key is, and the key destroyed. Nothing is made of the answers, and no cluster is called.
+ * A ceremony without its end: an invitation of a type of its own, answers that are checked and opened on the host that has
+ * the key, and the key destroyed. Nothing is made from the answers, and no cluster is called.
  */
 class Rehearsal extends Collection {
   readonly #request: RehearsalRequest;
@@ -127,7 +127,7 @@ class Rehearsal extends Collection {
     this.run.state.asked = { kind: 'rehearsal', targets: [], requestedBy: by, reason };
   }
 
-  /** Waits until everybody has answered, or the time is over. Without its key nothing that comes can be read. */
+  /** Waits until everybody has answered, or the time is over. Ends early if the key is lost, because no answer can be read then. */
   async collect(): Promise<void> {
     const { state } = this.run;
     this.#wait();
@@ -138,8 +138,8 @@ class Rehearsal extends Collection {
     state.finding({
       severity: 'warning',
       code: 'rehearsal-key-lost',
-      text: `The key of the rehearsal cannot be used any more (${this.keysLost}): it ended before its time.`,
-      next: 'See why the worker lost its key directory: in a ceremony the holders would be asked again. Then rehearse with who is missing.',
+      text: `The key of the rehearsal cannot be used any more (${this.keysLost}). The rehearsal ended early.`,
+      next: 'Find out why the worker lost its key directory. In a ceremony the holders would be asked again. Then rehearse with the people who are missing.',
     });
   }
 

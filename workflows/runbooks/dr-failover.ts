@@ -13,15 +13,15 @@ import { fenceOf, finishRun, tellWhoIsPrimary } from '../procedures/roles';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 
 /**
- * Unplanned DR failover: A, the DR primary, is gone, and B, one of its DR secondaries, takes its place. The outage has
- * begun before the run: holders are asked at once, while the evidence is still gathered, and nothing is promoted without
- * both signs that A is gone and people who attest that it is fenced.
+ * Unplanned DR failover: A, the DR primary, is gone, and B, one of its DR secondaries, takes its place. The outage began
+ * before the run, so the holders are asked at once, while the evidence is still being gathered. Nothing is promoted without
+ * both signs that A is gone, and without people who attest that it is fenced.
  */
 export const drFailover = runbookInParts('drFailover', failOver);
 
-/** The body, also for a run of another runbook that a failover took over: it goes on with the shares and tokens held. */
+/** The body of the runbook. A run that a failover took over runs it too, with the shares and tokens it already holds. */
 export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<Ending> {
-  // 0.-1. Evidence, plan and loss bound; the holders in parallel; gate promote; the evidence again.
+  // 0.-1. Evidence, plan and loss bound, with the holders asked in parallel; gate `promote`; the evidence again.
   const progress: FailoverProgress = { promoted: false };
   const approved = await run.abortable(() =>
     approvePlan<FailoverRoute>(run, {
@@ -36,13 +36,13 @@ export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<
   if ('outcome' in approved) return approved;
   const { route, approvals, tokens } = approved;
 
-  // 2. B's token, and the fence: the last things that can be stopped at will.
+  // 2. B's token, then the fence. Up to here the run can be stopped at any time.
   await run.abortable(async () => {
     await tokens.of(route.to);
     await fence(run, input.deployment, route, approvals);
   });
 
-  // 3.-4. From the promotion until B serves nothing stops the run. Where B refuses for certain, people decide.
+  // 3.-4. Nothing stops the run from the promotion until B serves. If B refuses with certainty, people decide.
   const { deployment } = input;
   await replaceLostPrimary(run, {
     ...{ kind: 'dr', deployment, route, approvals, tokens },
@@ -53,15 +53,14 @@ export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<
   });
   run.state.enterPhase('re-protecting');
 
-  // 5.-7. Secondaries, tokens, final state.
-  // The loss as the approvers were told it: one figure everywhere.
-  const told = { ...route, loss: progress.route?.loss ?? route.loss };
-  return run.abortable(() => finish(run, input, told, { tokens, authority: approvals.authority }));
+  // 5.-7. Secondaries, tokens, final state. The loss is the one that the approvers saw: one figure everywhere.
+  const approvedRoute = { ...route, loss: progress.route?.loss ?? route.loss };
+  return run.abortable(() => finish(run, input, approvedRoute, { tokens, authority: approvals.authority }));
 }
 
 /**
- * Every DR secondary that answers may become the candidate while people are waited for: the holders are asked once for all.
- * Without B's token the rest is pointless.
+ * Any DR secondary that answers may become the candidate while the run waits for people, so the holders are asked once for
+ * all of them. Without B's token the others are useless.
  */
 function tokensFor({ tokenSource, to, otherDrSecondaries, kept }: FailoverRoute): TokenNeed {
   return {
@@ -75,7 +74,7 @@ function tokensFor({ tokenSource, to, otherDrSecondaries, kept }: FailoverRoute)
   };
 }
 
-/** Step 1, beside the holders: what approvers must know is told, and the signs are given time to agree. */
+/** Step 1, while the holders are asked: shows what approvers must know, and waits until the signs agree. */
 async function gatherEvidence(
   run: Run,
   { deployment, alsoGone }: InputOf<'drFailover'>,
@@ -85,17 +84,17 @@ async function gatherEvidence(
   const { from, to, lastHeardAt, loss, findings } = route;
   if (!progress.route) run.onEnd(() => tellNotPromoted(run, deployment, progress));
   progress.route = route;
-  // The outage of a run that was taken over inside of its own began there; one that had ended is not this one.
+  // A run that was taken over inside its outage keeps the start of that outage. An outage that had ended is another one.
   const back = run.state.serviceBackAt;
   if (run.state.outageSince === undefined || back !== undefined) {
     run.state.serviceBackAt = undefined;
     const since = back === undefined ? lastHeardAt : Math.max(lastHeardAt ?? 0, back);
     const why =
       since === undefined
-        ? `no secondary tells when it heard ${from} last: from the start of this run`
+        ? `no secondary reports when it last heard ${from}; counted from the start of this run`
         : since === lastHeardAt
           ? `the last heartbeat of ${from} that a secondary heard`
-          : `no secondary tells that it heard ${from} since: from when service was back in this run`;
+          : `no secondary reports a later heartbeat of ${from}; counted from the return of service in this run`;
     run.state.outageBegan(since, why);
   }
   run.state.fact({ kind: 'loss', ...loss });
@@ -103,7 +102,7 @@ async function gatherEvidence(
   await run.step(`Confirm that ${from} is gone`, (call) => call.awaitPrimaryGone({ deployment, from, to, alsoGone }));
 }
 
-/** Step 2: nobody may reach the old primary when it comes back. Attested fencing is in the plan that was approved. */
+/** Step 2: nobody may reach the old primary when it comes back. An attested fence is part of the approved plan. */
 async function fence(
   run: Run,
   deployment: string,
@@ -113,12 +112,12 @@ async function fence(
   if (fencing === 'attested') return;
   await run.skippableStep(
     `Fence ${from}`,
-    `nothing but the word of those who approved says that ${from} is cut off`,
+    `only the approvers' word says that ${from} is cut off`,
     (call) =>
       approvals.begin('promote', (authority) => {
-        // What the hook did stays where it is when the run ends; one that failed may have done a part.
-        const inDoubt = `The fence hook of this run was started for ${from} and did not say that it succeeded: ${from} may be cut off, or a part of it.`;
-        const done = `The fence hook of this run cut ${from} off: its clients do not reach it. Take its fence away where ${from} is to serve again.`;
+        // What the hook did stays in place when the run ends. A hook that failed may have done part of it.
+        const inDoubt = `The fence hook of this run was started for ${from} and did not report success: ${from} may be cut off, completely or in part.`;
+        const done = `The fence hook of this run cut ${from} off, so its clients do not reach it. Remove the fence if ${from} should serve again.`;
         const order = () => call.fenceLostPrimary({ deployment, from, to, authority });
         return run.state.left.during(fenceOf(from), inDoubt, order, done);
       }),
@@ -126,7 +125,7 @@ async function fence(
   );
 }
 
-/** Steps 5 to 7: everybody who answers follows B; nothing of ours stays behind; what is left has a command. */
+/** Steps 5 to 7: every cluster that answers follows B, nothing of this run stays behind, and the rest is left with a command. */
 async function finish(
   run: Run,
   input: InputOf<'drFailover'>,
@@ -151,25 +150,25 @@ async function finish(
   };
 }
 
-/** How far the run came, for what must be told however it ends. */
+/** How far the run came. Its end must report that, however it ends. */
 interface FailoverProgress {
   route?: FailoverRoute;
   promoted: boolean;
 }
 
-/** Where the run ends before the promotion: who said last to be primary. */
+/** The run ends before the promotion: reports which cluster said last that it is primary. */
 async function tellNotPromoted(run: Run, deployment: string, { route, promoted }: FailoverProgress): Promise<void> {
   if (!route || promoted) return;
-  // Also one that this run is not about: a promotion is refused because another member is primary.
+  // Includes members that this run does not act on: a promotion is also refused because another member is primary.
   const members = [route.from, route.to, ...route.otherDrSecondaries, ...route.silentDrSecondaries];
   await tellWhoIsPrimary(run, {
     ...{ deployment, kind: 'dr', clusters: members, ended: 'The failover ended' },
     seeTo: (primaries) => `See that clients reach ${primaries}.`,
-    otherwise: `Clients have no primary. Start drFailover again, or bring ${route.from} back, without its fence.`,
+    otherwise: `Clients have no primary. Start drFailover again, or bring ${route.from} back and remove its fence.`,
   });
 }
 
-/** What is left to do from the promotion on: everybody follows the new primary, and the old one stays fenced. */
+/** Adds what is left to do from the promotion on: every other cluster follows the new primary, and the old one stays fenced. */
 function leaveProtection(run: Run, deployment: string, route: FailoverRoute): void {
   const { from, to: primary, otherDrSecondaries, silentDrSecondaries, performanceSecondaries, silent } = route;
   leaveFollowing(run, 'dr', primary, [...otherDrSecondaries, ...silentDrSecondaries]);

@@ -15,8 +15,8 @@ import { finishRun, followingOf } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/service-back';
 
 /**
- * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be
- * lost. People are waited for before A is demoted and never between that and service being back.
+ * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, and no data may
+ * be lost. The run waits for people before it demotes A, and never between that and the return of service.
  */
 export const drSwitchover = runbookInParts('drSwitchover', switchOver, { failOver });
 
@@ -24,8 +24,8 @@ async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<End
   const { deployment, acceptLoss, onStuck } = input;
   const go = input.go === 'required' ? 'go' : undefined;
 
-  // 0. Read everything; refuse unless everything needed was observed.
-  // 1. People: the plan gate, the key holders in parallel, B's token, everything once more, the go.
+  // 1. Read and check the deployment. Refuse unless everything needed was observed.
+  // 2.-4. People: gate `plan` while the key holders are invited, B's operation token, read and check again, gate `go`.
   const approved = await run.abortable(() =>
     approvePlan<SwitchoverRoute>(run, {
       input,
@@ -39,33 +39,35 @@ async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<End
   if ('outcome' in approved) return approved;
   const { route, approvals, tokens } = approved;
 
-  // 2. A snapshot where the inventory wants one. Hold the clients; every write up to a marker is on B. Until the demotion a stop or a failure leaves A serving.
+  // 5. Take a snapshot if the inventory wants one, then quiesce clients.
+  // 6. Write a marker on A and wait until B has it. Until the demotion, a stop or a failure leaves A serving.
   const marker = await run.abortable(async () => {
     const before = { deployment, cluster: route.from, event: 'demotion' } as const;
     await takeSnapshot(run, route.snapshot, before, approvals.authority);
     if (route.snapshot === true) {
-      // It may have taken hours: people, and the window, are not waited for with clients held.
+      // The snapshot may have taken hours. The run does not wait for people or for the window while clients are quiesced.
       await collectAgainWhereShort(run, WAY_BACK_MS.asked, tokens);
       await awaitWindow(run, input.window);
     }
     await quiesceClients(run, { deployment, kind: 'dr', route, approvals, gate: go ?? 'plan' });
     const written = await proveCaughtUp(run, 'dr', deployment, route);
-    // A step may have parked for long since: shares and token must be fit for what is about to begin.
+    // A step may have been parked for long. Key shares and token must last for the change that is about to begin.
     await collectAgainWhereShort(run, WAY_BACK_MS.change, tokens);
     await tokens.of(route.to);
-    // From here on nothing stops the run: after the window's end A stays primary.
+    // Nothing stops the run after this point. If the window has ended, A stays primary.
     await awaitWindow(run, input.window);
     return written;
   });
 
-  // 2.-4. The outage: demote A, compare, promote B, see that it serves. A stop waits, or is offered as a choice.
+  // 7.-12. The outage: demote A, compare the data, promote B, wait until B serves, direct and release the clients, probe
+  // their address. A stop takes effect afterwards; only a step that parks offers choices.
   const becamePrimary = (side: Side) => leaveProtection(run, route, side);
   const means = { route, marker, approvals, gate: go ?? 'plan', tokens, acceptLoss, onStuck, becamePrimary } as const;
   const change: PrimaryChange = { kind: 'dr', deployment, ...means };
   const primary = await run.outage(() => changePrimary(run, change));
   if (primary === 'nowhere') return { outcome: 'aborted' };
 
-  // 5., 6. Every other secondary and the former primary follow. 7. Tokens and keys deleted, the final state read.
+  // 13.-15. The former primary and every other secondary follow. 16. Delete tokens and keys, read the final state.
   return run.abortable(async () => {
     const { authority } = approvals;
     const means = { tokens, authority, credentialOf: route.from, marker };
@@ -75,10 +77,13 @@ async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<End
   });
 }
 
-/** What is in hand must last for the way back too, looked at after the go and right before the change: nobody is asked for key shares in the outage. */
+/**
+ * The shares collected so far must last for a fallback too, because nobody is asked for key shares in the outage. Checked
+ * after gate `go` and right before the change.
+ */
 const WAY_BACK_MS = { asked: 5 * 60_000, change: 60_000 };
 
-/** Both sides may have to be promoted and re-pointed; B's token is in hand before anything is begun. */
+/** Either cluster may have to be promoted and re-pointed. B's token is generated before anything begins. */
 function operationTokensOf({ from, to, otherDrSecondaries, tokenSource, kept }: SwitchoverRoute): TokenNeed {
   const follow = ['dr.update-primary', 'dr.operation-token.delete'] as const;
   return {
@@ -93,7 +98,7 @@ function operationTokensOf({ from, to, otherDrSecondaries, tokenSource, kept }: 
   };
 }
 
-/** The former primary, where its version lets it, and every other secondary follow the new one. */
+/** The cluster that is primary now, and the secondaries that follow it: the former primary only if its version allows that. */
 function followersOf({ from, to, rejoin, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute, side: Side) {
   const [primary, former] = side === 'new' ? [to, from] : [from, to];
   const rejoins = side === 'old' || rejoin;
@@ -101,18 +106,18 @@ function followersOf({ from, to, rejoin, otherDrSecondaries, performanceSecondar
   return { primary, former, rejoins, drSecondaries, performanceSecondaries };
 }
 
-/** What is left to do from the moment at which a side is primary. */
+/** Adds what is left to do from the moment one of the two clusters is primary. */
 function leaveProtection(run: Run, route: SwitchoverRoute, side: Side): void {
   const { primary, former, rejoins, drSecondaries, performanceSecondaries } = followersOf(route, side);
   leaveFollowing(run, 'dr', primary, drSecondaries);
   leaveFollowing(run, 'performance', primary, performanceSecondaries, route.quiesce);
   for (const cluster of route.silent)
     run.state.left.add(
-      `${cluster} did not answer: where it followed ${route.from}, and does not follow ${primary}, re-point it with secondaryRepointing when it is back.`,
+      `${cluster} did not answer. If it followed ${route.from} and does not follow ${primary}, re-point it with secondaryRepointing when it is back.`,
       followingOf(cluster),
     );
   if (!rejoins)
     run.state.left.add(
-      `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
+      `${former} does not rejoin until it is upgraded to the version of ${primary}. Then give it an activation token from ${primary}.`,
     );
 }

@@ -12,13 +12,13 @@ import { finishRun, kindName, statusOf, teardownCommand } from '../procedures/ro
 import { failOver } from './dr-failover';
 
 /**
- * A secondary is cut off for good: revoked on its primary, then made to forget the primary, or its replication disabled.
+ * Cuts a secondary off for good: revokes it on its primary, then makes it forget the primary or disables its replication.
  * The secondary keeps its data; nothing is wiped.
  */
 export const secondaryDecommission = runbook('secondaryDecommission', decommission, { failOver });
 
 async function decommission(run: Run, input: InputOf<'secondaryDecommission'>): Promise<Ending> {
-  // 0./1. Read and judge; gate `revoke` while the key holders are asked; then gate `disable`, where that is to follow.
+  // 0./1. Read and check. Gate `revoke` while the key holders are asked; then gate `disable` if that follows.
   const approved = await approvePlan<DecommissionRoute>(run, {
     input,
     assess: (call, again) => call.assessSecondaryDecommission({ input, ...again }),
@@ -27,34 +27,34 @@ async function decommission(run: Run, input: InputOf<'secondaryDecommission'>): 
   });
   if ('outcome' in approved) return approved;
   const { route, tokens, approvals } = approved;
-  // Both approvals before the first change: a rejection of the second leaves nothing half done.
+  // Both approvals before the first change, so that a rejection of the second leaves nothing half done.
   if (route.afterwards === 'disable') {
     run.state.enterPhase('waiting-for-people');
     await approvals.further('disable');
   }
-  // The token is in hand before anything is changed: without it the secondary would be left half done.
+  // The token is generated before anything is changed. Without it the secondary would be left half done.
   if (route.secondary !== undefined) await tokens?.of(route.secondary);
 
-  // 2. The primary's side. From here on a run that is stopped says what is left.
+  // 2. On the primary. A run that is stopped from here on reports what is left to do.
   run.state.enterPhase('working');
   await cutOff(run, input, route, approvals);
 
-  // 3. The secondary's side.
+  // 3. On the secondary.
   await settle(run, input, route, approvals, tokens);
 
-  // 4. Nothing of ours stays behind, and the last look is in the report.
+  // 4. Delete what this run made, and read the final state for the report.
   await finishRun(run, input.deployment, tokens);
   return { outcome: 'completed' };
 }
 
-/** A DR secondary does nothing without an operation token. */
+/** Nothing can be done on a DR secondary without an operation token. */
 function tokenNeed({ tokenSource, secondary, afterwards }: DecommissionRoute): TokenNeed | undefined {
   if (tokenSource === undefined || secondary === undefined) return undefined;
   const use = afterwards === 'disable' ? 'dr.disable' : 'dr.update-primary';
   return { source: tokenSource, targets: [{ cluster: secondary, uses: [use, 'dr.operation-token.delete'] }] };
 }
 
-/** Step 2: revoked, and seen to be gone. */
+/** Step 2: revokes the secondary, and verifies that it is gone. */
 async function cutOff(
   run: Run,
   input: InputOf<'secondaryDecommission'>,
@@ -64,7 +64,7 @@ async function cutOff(
   const { deployment, kind } = input;
   const { primary: cluster, id, secondary } = route;
   const whose = secondary ?? id;
-  const inDoubt = `${whose} on ${cluster} may have been revoked: read known_secondaries in ${statusOf(kind)} of ${cluster}. Where the id ${id} is missing, ${whose} is cut off: disable its replication with replicationTeardown, or connect it again with secondaryRepointing.`;
+  const inDoubt = `${whose} on ${cluster} may have been revoked. Read known_secondaries in ${statusOf(kind)} of ${cluster}. If the id ${id} is missing, ${whose} is cut off: disable its replication with replicationTeardown, or connect it again with secondaryRepointing.`;
   await run.step(`Revoke ${whose} on ${cluster}`, (call) =>
     approvals.begin('revoke', (authority) => {
       const order = () => call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority });
@@ -74,12 +74,12 @@ async function cutOff(
   for (const text of filterLeft(input, route)) run.state.left.add(text);
   await run.skippableStep(
     `Verify that ${whose} is gone`,
-    `whether ${whose} is disconnected from ${cluster} is not known`,
+    `it is not known whether ${whose} is disconnected from ${cluster}`,
     (call) => call.awaitSecondaryGone({ deployment, cluster, kind, id, secondary }),
   );
 }
 
-/** Step 3: what is done on the secondary is not left to people any more. */
+/** Step 3: what the run does on the secondary is no longer left to people. */
 async function settle(
   run: Run,
   input: InputOf<'secondaryDecommission'>,
@@ -94,13 +94,13 @@ async function settle(
   const settled = await run.skippableStep(
     forgets ? `Make ${cluster} forget its primary` : `Disable ${kindName(kind)} replication on ${cluster}`,
     forgets
-      ? `${cluster} goes on looking for a primary that refuses it`
-      : `${cluster} stays a ${kindName(kind)} secondary and looks for a primary that refuses it`,
+      ? `${cluster} keeps looking for a primary that refuses it`
+      : `${cluster} stays a ${kindName(kind)} secondary and keeps looking for a primary that refuses it`,
     (call) =>
       approvals.begin(forgets ? 'revoke' : 'disable', async (authority) => {
         const ending = { deployment, kind, cluster, authority, token: await tokens?.of(cluster) };
         const inDoubt = forgets
-          ? `${cluster} may have been made to forget its ${kindName(kind)} primary: read ${statusOf(kind)} of it. Where it knows no primary any more, secondaryRepointing connects it again, without a wipe.`
+          ? `${cluster} may have been made to forget its ${kindName(kind)} primary. Read its ${statusOf(kind)}. If it knows no primary any more, secondaryRepointing connects it again without a wipe.`
           : disablingInDoubt(kind, 'secondary', cluster);
         return run.state.left.during(`settling ${cluster}`, inDoubt, () =>
           forgets ? call.forgetPrimary(ending) : call.disableSecondary(ending),
@@ -121,12 +121,12 @@ function secondarySide(
 ): string {
   if (cluster === undefined) {
     const name = named ?? `the secondary with the id ${id}`;
-    return `Nothing was done on ${name}: on it, send update-primary with "token": "" so that it forgets its primary, or disable its ${kindName(kind)} replication. It keeps a copy of the data either way: erase it where it is not wanted.`;
+    return `Nothing was done on ${name}. Send it update-primary with "token": "" so that it forgets its primary, or disable its ${kindName(kind)} replication. It keeps a copy of the data either way: erase it if it is not wanted.`;
   }
-  return `${cluster} is still a ${kindName(kind)} secondary with a copy of the data and looks for its primary: disable it with ${teardownCommand(deployment, kind, cluster)}.`;
+  return `${cluster} is still a ${kindName(kind)} secondary with a copy of the data, and it keeps looking for its primary. Disable it with ${teardownCommand(deployment, kind, cluster)}.`;
 }
 
-/** The filter of a revoked performance secondary is not touched: it keeps data away should the id be used again. */
+/** The filter of a revoked performance secondary is not touched: it keeps data away if the id is used again. */
 function filterLeft(
   { deployment }: InputOf<'secondaryDecommission'>,
   { primary, id, secondary, filterLeft: filter }: DecommissionRoute,
@@ -137,32 +137,32 @@ function filterLeft(
       ? `DELETE sys/replication/performance/primary/paths-filter/${id} on ${primary}`
       : `\`${nextCommandOf.start('filterReconciliation', { deployment, primary, filters: { [secondary]: 'none' }, reason: `${secondary} was decommissioned` })}\``;
   return [
-    `The paths filter of ${id} is still on ${primary} (${filter}), so that nothing more is sent should the id be used again. To delete it, ${how}.`,
+    `The paths filter of ${id} is still on ${primary} (${filter}), so that nothing more is sent if the id is used again. To delete it: ${how}.`,
   ];
 }
 
 /**
- * One kind of replication ends on one cluster, primary or secondary. The other kind stays as it is, and no data is
- * wiped; but what replicated with it can do so again only after a wipe, which the plan names secondary by secondary.
+ * Ends one kind of replication on one cluster, primary or secondary. The other kind is unchanged and no data is wiped. But
+ * what replicated with the cluster can do so again only after a wipe; the plan names each such secondary.
  */
 export const replicationTeardown = runbook('replicationTeardown', tearDown, { failOver });
 
 async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promise<Ending> {
   const { deployment, kind, cluster } = input;
 
-  // 0./1. Read the role and who is cut off; gate `disable` while the key holders are asked.
+  // 0./1. Read the role and which clusters are cut off. Gate `disable` while the key holders are asked.
   const approved = await approvePlan<TeardownRoute>(run, {
     input,
     assess: (call, again) => call.assessReplicationTeardown({ input, ...again }),
     gateIfNeeded: 'disable',
-    // A DR secondary does nothing without an operation token.
+    // Nothing can be done on a DR secondary without an operation token.
     tokens: ({ tokenSource: source }) =>
       source && { source, targets: [{ cluster, uses: ['dr.disable', 'dr.operation-token.delete'] }] },
   });
   if ('outcome' in approved) return approved;
   const { route, tokens, approvals } = approved;
 
-  // 2. The role ends. A run that is stopped afterwards says what is left all the same.
+  // 2. The role ends. A run that is stopped afterwards still reports what is left to do.
   const { role } = route;
   if (role !== 'disabled') {
     await tokens?.of(cluster);
@@ -179,7 +179,7 @@ async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promis
     for (const text of leftOfTeardown(input, route)) run.state.left.add(text);
   }
 
-  // 3. Every node says so; nothing of ours stays behind; the last look is in the report.
+  // 3. Verify on every node, delete what this run made, and read the final state for the report.
   await seeDisabled(run, { deployment, kind, cluster });
   await finishRun(run, deployment, tokens);
   return {
@@ -188,7 +188,7 @@ async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promis
   };
 }
 
-/** What the others still believe, and how to end that. */
+/** What the other clusters still believe, and how to end that. */
 function leftOfTeardown(
   { deployment, kind, cluster }: InputOf<'replicationTeardown'>,
   { cutOff, knownBy }: TeardownRoute,
@@ -198,30 +198,30 @@ function leftOfTeardown(
     ...cutOff.map(({ id, cluster: name }) =>
       name === undefined
         ? `The secondary with the id ${id} is not in the inventory: disable its replication, or wipe it and onboard it elsewhere.`
-        : `${name} is still a secondary and looks for ${cluster}: end that with ${teardownCommand(deployment, kind, name)}, or wipe it and onboard it to another primary.`,
+        : `${name} is still a secondary and keeps looking for ${cluster}. End that with ${teardownCommand(deployment, kind, name)}, or wipe it and onboard it to another primary.`,
     ),
     ...(knownBy
       ? [
-          `${knownBy.primary} still knows ${cluster}: revoke it with \`${nextCommandOf.start('secondaryDecommission', revoke)}\`${kind === 'dr' ? ', with "acknowledgeLastSecondary": true where no other DR secondary is connected' : ''}.`,
+          `${knownBy.primary} still knows ${cluster}. Revoke it with \`${nextCommandOf.start('secondaryDecommission', revoke)}\`${kind === 'dr' ? ', with "acknowledgeLastSecondary": true if no other DR secondary is connected' : ''}.`,
         ]
       : []),
   ];
 }
 
-/** What is left to do where nobody knows whether a role ended. */
+/** What is left to do if it is not known whether a role ended. */
 function disablingInDoubt(kind: ReplicationKind, role: 'primary' | 'secondary', cluster: string): string {
   const cost =
     role === 'primary'
-      ? 'its secondaries are cut off for good, and still look for it'
-      : 'it becomes a secondary again only by being wiped, and its primary may still know its id';
-  return `${cluster} may have been disabled as ${kindName(kind)} ${role}: read ${statusOf(kind)} of it. If it is disabled, ${cost}.`;
+      ? 'its secondaries are cut off for good, and keep looking for it'
+      : 'it can become a secondary again only after a wipe, and its primary may still know its id';
+  return `${cluster} may have been disabled as ${kindName(kind)} ${role}. Read its ${statusOf(kind)}. If it is disabled, ${cost}.`;
 }
 
-/** After a kind of replication was disabled on a cluster: every node says so. */
+/** Verifies on every node of a cluster that a kind of replication is disabled. */
 function seeDisabled(run: Run, asked: { deployment: string; kind: ReplicationKind; cluster: string }) {
   return run.skippableStep(
     `Verify on every node of ${asked.cluster} that it is disabled`,
-    `whether every node of ${asked.cluster} ended its replication is not known`,
+    `it is not known whether every node of ${asked.cluster} ended its replication`,
     (call) => call.awaitReplicationDisabled(asked),
   );
 }

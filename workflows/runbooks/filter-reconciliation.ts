@@ -12,13 +12,13 @@ import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { failOver } from './dr-failover';
 
 /**
- * The paths filters of a performance primary become what the inventory, or the input, wants. Any change asks the
- * gate `filter`; where nothing is to be changed nobody is asked.
+ * Makes the paths filters of a performance primary what the inventory, or the input, wants. Any change needs gate `filter`;
+ * if nothing has to be changed, nobody is asked.
  */
 export const filterReconciliation = runbook('filterReconciliation', reconcile, { failOver });
 
 async function reconcile(run: Run, input: InputOf<'filterReconciliation'>): Promise<Ending> {
-  // 0./1. Read every filter; say what would be newly sent and what deleted; gate `filter` where anything changes.
+  // 0./1. Read every filter. Show what would be newly sent and what deleted. Gate `filter` if anything changes.
   const approved = await approvePlan<FilterRoute>(run, {
     input,
     assess: (call) => call.assessFilterReconciliation({ input }),
@@ -28,19 +28,19 @@ async function reconcile(run: Run, input: InputOf<'filterReconciliation'>): Prom
   const { route } = approved;
   const undo = undoOf(input, route);
 
-  // 2. Create, replace or delete, one filter after the other; what narrows comes first.
+  // 2. Create, replace or delete one filter after the other. Filters that become narrower come first.
   if (route.changes.length > 0) {
     run.state.enterPhase('working');
     run.state.finding({
       severity: 'info',
       code: 'filters-before',
-      text: `The filters before this run: ${route.changes.map(({ secondary, before }) => `${secondary} ${inWords(before)}`).join('; ')}.`,
+      text: `The filters before this run: ${route.changes.map(({ secondary, before }) => `${secondary} ${asText(before)}`).join('; ')}.`,
       next: `To undo it: \`${nextCommandOf.start('filterReconciliation', undo)}\`.`,
     });
     for (const change of route.changes) await changeFilter(run, input, route, approved.approvals, change);
   }
 
-  // 3. Both sides filter the same. Its own view needs its own credential, so people may skip it.
+  // 3. Both clusters filter the same. The secondary's own view needs its own credential, so people may skip this.
   for (const { secondary, id, wanted, attached } of route.secondaries)
     if (wanted !== undefined && attached) {
       const pair = { deployment: input.deployment, primary: route.primary, secondary };
@@ -58,7 +58,7 @@ async function reconcile(run: Run, input: InputOf<'filterReconciliation'>): Prom
   };
 }
 
-/** Step 2 for one filter. The activity works out itself whether it widens, and looks at the approval then. */
+/** Step 2 for one filter. The activity itself works out whether it widens, and checks the approval then. */
 async function changeFilter(
   run: Run,
   { deployment }: InputOf<'filterReconciliation'>,
@@ -70,7 +70,7 @@ async function changeFilter(
   const verb = wanted === 'none' ? 'Delete' : before === 'none' ? 'Create' : 'Replace';
   await run.skippableStep(
     outside ? `${verb} the paths filter of id ${id}` : `${verb} the paths filter of ${named} (id ${id})`,
-    `the filter of ${named} stays as it is; before this run: ${inWords(before)}`,
+    `the filter of ${named} stays unchanged; before this run: ${asText(before)}`,
     (call) =>
       approvals.begin('filter', (authority) => {
         const of = { deployment, cluster, id, secondary, filter: wanted, authority };
@@ -80,7 +80,7 @@ async function changeFilter(
   );
 }
 
-/** The input that brings the filters back. */
+/** The input that restores the filters. */
 function undoOf(
   { deployment }: InputOf<'filterReconciliation'>,
   { primary, secondaries, changes }: FilterRoute,
@@ -93,7 +93,7 @@ function undoOf(
   return { deployment, primary, ...asked, reason: 'undo of a filter reconciliation' };
 }
 
-/** The filter under the id that counts. */
+/** The filter under the id that is in use. */
 function countingOf({ id, filters }: SecondaryFilters): FilterState {
   return filters.find((each) => each.id === id)?.filter ?? 'none';
 }
@@ -106,6 +106,6 @@ function snapshot(secondaries: readonly SecondaryFilters[]): Readonly<Record<str
   );
 }
 
-function inWords(filter: FilterState): string {
+function asText(filter: FilterState): string {
   return filter === 'none' ? 'no paths filter' : `${filter.mode} ${filter.paths.join(', ') || 'nothing'}`;
 }

@@ -13,14 +13,14 @@ import type { RunbookFindings } from '../../src/contracts/report';
 import type { StepCalls } from '../engine/activity-calls';
 
 /**
- * The Merkle tree of a DR secondary is made anew. Checked first, because a reindex of a sound tree costs and mends
- * nothing, and checked again afterwards. Never of a primary, and never while the primary changes.
+ * Rebuilds the Merkle tree of a DR secondary. The tree is checked first, because a reindex of a sound tree costs time and
+ * fixes nothing, and checked again afterwards. Never on a primary, and never while the primary changes.
  */
 export const drReindex = runbook('drReindex', reindex, { failOver });
 
 async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   const { deployment, cluster } = input;
-  // 1. Read and judge; the gate is open while the key holders are asked.
+  // 1. Read and check. Gate `reindex` is open while the key holders are asked.
   const approved = await approvePlan(run, {
     input,
     assess: (call, again) => call.assessDrReindex({ input, ...again }),
@@ -33,7 +33,7 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   if ('outcome' in approved) return approved;
   const { tokens, route } = approved;
 
-  // 2. Would it help?
+  // 2. Would a reindex help?
   const name = `Check the Merkle tree of ${cluster}`;
   const before = await run.step(`${name} before`, await probing(tokens, deployment, cluster));
   const refusal = refusalOf(input, route, before);
@@ -43,15 +43,15 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
     return { outcome: 'refused', failure: refusal, result: { before: merkleFacts(before) } };
   }
 
-  // 3. Start it, and follow it to its end however long it takes.
+  // 3. Start the reindex, and follow it to its end however long it takes.
   run.state.enterPhase('working');
   const reindexed = await carryOut(run, input, route, approved.approvals, tokens);
 
   // 4. Did it help?
-  const unknown = 'whether the reindex helped is not known';
+  const unknown = 'it is not known whether the reindex helped';
   const after = await run.skippableStep(`${name} after`, unknown, await probing(tokens, deployment, cluster));
 
-  // 5. Nothing of ours stays behind, and the last look is in the report.
+  // 5. Delete the tokens of this run.
   run.state.enterPhase('finishing');
   await tokens.dispose();
   return {
@@ -61,17 +61,17 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   };
 }
 
-/** A sound tree is left alone. */
+/** A sound tree is not reindexed. */
 function refusalOf({ force }: InputOf<'drReindex'>, route: ReindexRoute, { verdict, text }: MerkleCheckResult) {
   if (force || verdict === 'corrupted' || route.corruptedByStatus) return undefined;
-  return stepFailure('PRECONDITION_FAILED', `${text} A reindex would mend nothing; none was started.`, {
+  return stepFailure('PRECONDITION_FAILED', `${text} A reindex would fix nothing; none was started.`, {
     observed: 'sound',
     needed: 'a corrupted tree, or "force": true',
-    next: 'Lag and a broken connection are not mended by a reindex. Start again with {"force": true} to reindex all the same.',
+    next: 'A reindex does not fix lag or a broken connection. To reindex anyway, start again with {"force": true}.',
   });
 }
 
-/** One step: where it parks, `retry` reads the state first, follows what is under way, and starts what was lost. */
+/** One step. If it parks, `retry` reads the state first, follows a reindex that is under way, and restarts one that was lost. */
 async function carryOut(
   run: Run,
   { deployment, cluster, diff, force, skipFlush }: InputOf<'drReindex'>,
@@ -81,11 +81,11 @@ async function carryOut(
 ) {
   const { left } = run.state;
   const notEnded = (begun: string) =>
-    `A reindex of ${cluster} ${begun} and was not seen to end: it cannot be cancelled. Watch reindex_in_progress in its DR status, kill no node of it meanwhile, and check it with merkleCheck afterwards.`;
+    `A reindex of ${cluster} ${begun} and was not seen to end. It cannot be cancelled. Watch reindex_in_progress in its DR status, do not kill a node of it meanwhile, and check it with merkleCheck afterwards.`;
   await tokens.of(cluster);
   const result = await run.step(`Reindex ${cluster}`, async (call) => {
     const options = { diff, force, skipFlush };
-    // The check before it may have taken hours.
+    // The check before may have taken hours.
     await approvals.begin('reindex', async (authority) => {
       const token = await tokens.of(cluster);
       const order = () => call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
@@ -103,27 +103,27 @@ function leftToDo({ cluster, skipFlush }: InputOf<'drReindex'>, after: MerkleChe
   return [
     ...(skipFlush
       ? [
-          `Kill no node of ${cluster} until the flush is done, which its server log tells and its status does not; a clean shutdown flushes.`,
+          `Do not kill a node of ${cluster} until the flush is done. Its server log shows that; its status does not. A clean shutdown flushes.`,
         ]
       : []),
     ...(after?.verdict === 'corrupted'
       ? [
-          `After the reindex: ${after.text} Reindex with {"diff": true} to find out what is wrong, or set ${cluster} up anew; ask the vendor before the primary is reindexed.`,
+          `After the reindex: ${after.text} Reindex with {"diff": true} to find out what is wrong, or set ${cluster} up again from scratch. Ask the vendor before you reindex the primary.`,
         ]
       : []),
   ];
 }
 
 /**
- * The check of the Merkle tree of a DR secondary, as the body of a step; findings say what to do about the verdict. The
- * run's tokens must have been asked for with the use `dr.merkle-check`; one that has to be generated is generated before.
+ * The check of the Merkle tree of a DR secondary, as the body of a step; its findings say what to do about the verdict. The
+ * run must have asked for tokens with the use `dr.merkle-check`. A token that has to be generated is generated before.
  */
 async function probing(tokens: OperationTokens, deployment: string, cluster: string) {
   await tokens.of(cluster);
   return async (call: StepCalls) => call.probeMerkleTree({ deployment, cluster, token: await tokens.of(cluster) });
 }
 
-/** A check as the result of a run keeps it; its findings stand among the findings of the report. */
+/** A check as the result of a run keeps it. Its findings are among the findings of the report. */
 function merkleFacts(result: MerkleCheckResult | undefined): RunbookFindings {
   if (!result) return { verdict: 'skipped' };
   const { findings, checkedAt, ...facts } = result;
@@ -132,8 +132,8 @@ function merkleFacts(result: MerkleCheckResult | undefined): RunbookFindings {
 }
 
 /**
- * Whether the Merkle tree of a DR secondary is sound: a plain verdict with the damage by subtree, page and subpage. It
- * changes nothing and asks no approval, but needs a token for DR operations.
+ * Whether the Merkle tree of a DR secondary is sound: a plain verdict, with the damage by subtree, page and subpage. It
+ * changes nothing and needs no approval, but it needs a token for DR operations.
  */
 export const merkleCheck = runbook('merkleCheck', check);
 
@@ -154,7 +154,7 @@ async function check(run: Run, input: InputOf<'merkleCheck'>): Promise<Ending> {
   // 2. The check itself, which takes as long as the service takes.
   const verdict = await run.step(`Check the Merkle tree of ${cluster}`, await probing(tokens, deployment, cluster));
 
-  // 3. Nothing of ours stays behind.
+  // 3. Delete the tokens of this run.
   run.state.enterPhase('finishing');
   await tokens.dispose();
   return { outcome: 'completed', result: { merkle: merkleFacts(verdict) } };

@@ -9,8 +9,9 @@ import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 
 /**
- * Works through the generated tokens of the record: each is deleted and proven to be refused. What cannot be deleted now, and
- * what nobody holds, is named with who can end it and when. With `forget`, orphans leave the record as people approved.
+ * Works through the generated tokens in the record: deletes each one and proves that the cluster refuses it. A token that
+ * cannot be deleted now, or that nobody holds, is listed with who can end it and when. With `forget`, orphans are removed
+ * from the record as people approved.
  */
 export const operationTokenDisposal = runbook('operationTokenDisposal', dispose, { failOver });
 
@@ -18,7 +19,7 @@ type Disposed = LedgerToken &
   Pick<LedgerDisposal, 'text' | 'next'> & { readonly outcome: LedgerDisposal['state'] | 'skipped' };
 
 async function dispose(run: Run, input: InputOf<'operationTokenDisposal'>): Promise<Ending> {
-  // 1. What does the record hold, and which clusters can delete now?
+  // 1. What does the record hold, and which clusters can delete tokens now?
   const approved = await approvePlan(run, {
     input,
     assess: (call) => call.assessOperationTokenDisposal({ input }),
@@ -28,7 +29,7 @@ async function dispose(run: Run, input: InputOf<'operationTokenDisposal'>): Prom
   const { provided } = input;
   if (provided !== undefined) return disposeProvided(run, input, provided, approved.approvals.authority.plan.digest);
 
-  // 2. One cluster after the other: what one refuses does not stop the rest.
+  // 2. One cluster after the other. A refusal by one does not stop the rest.
   run.state.enterPhase('working');
   const { tokens } = approved.route;
   const disposed: Disposed[] = [];
@@ -37,7 +38,7 @@ async function dispose(run: Run, input: InputOf<'operationTokenDisposal'>): Prom
     disposed.push(...(await disposeOn(run, input, approved.approvals, cluster, ofCluster)));
   }
 
-  // 3. What is left, and to whom.
+  // 3. What is left to do.
   run.state.enterPhase('finishing');
   return {
     outcome: 'completed',
@@ -50,7 +51,7 @@ async function dispose(run: Run, input: InputOf<'operationTokenDisposal'>): Prom
   };
 }
 
-/** A token that a person holds: they give it as tokens are provided to any run, sealed to its key. */
+/** A token that a person holds. They give it as any run is given tokens: sealed to its key. */
 async function disposeProvided(
   run: Run,
   { deployment, reason, requestedBy = 'unknown' }: InputOf<'operationTokenDisposal'>,
@@ -67,7 +68,7 @@ async function disposeProvided(
   await people.ready();
   const token = await people.generate(cluster, uses);
   run.state.enterPhase('working');
-  // What the cluster refuses already is dead, or none of its tokens: there is nothing to delete.
+  // A token that the cluster already refuses is dead, or not one of its own: there is nothing to delete.
   const isAlive = token !== undefined && (await people.takes(cluster));
   const disposed = isAlive
     ? await run.skippableStep(
@@ -84,7 +85,7 @@ async function disposeProvided(
     : 'was refused before anything was deleted';
   return {
     outcome: 'completed',
-    leftToDo: outcome === 'deleted' ? [] : [`The provided token of ${cluster} ${left}: look at it.`],
+    leftToDo: outcome === 'deleted' ? [] : [`The provided token of ${cluster} ${left}: check it.`],
     result: { deleted: outcome === 'deleted' ? 1 : 0, provided: cluster, outcome: outcome ?? 'refused' },
   };
 }
@@ -102,7 +103,7 @@ async function disposeOn(
     forget ? 'they stay in the record, for the next start' : 'they stay alive, sealed in the record for the next start',
     async (call) => {
       for (const { id } of tokens) {
-        // After a retry only what is not settled yet.
+        // A retry covers only what is not settled yet.
         if (results.has(id)) continue;
         const token = { deployment, cluster, entry: id };
         const disposal = forget

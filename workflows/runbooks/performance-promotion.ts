@@ -17,15 +17,15 @@ import { takeSnapshot } from '../procedures/service-back';
 
 /**
  * A performance secondary becomes the performance primary. Planned: the old primary answers and is demoted first, and is
- * promoted back where that ends well for nobody else. Unplanned: it is gone, and has no DR secondary that would keep
- * every token and lease.
+ * promoted back if the promotion cannot be completed. Unplanned: it is gone, and has no DR secondary that would keep every
+ * token and lease.
  */
 export const performancePromotion = runbookInParts('performancePromotion', promote, { failOver });
 
 type Promotion = Approved<PromotionRoute>;
 
 async function promote(run: Run, input: InputOf<'performancePromotion'>): Promise<Ending> {
-  // 0.-1. Read everything; refuse unless everything needed was observed; the plan gate.
+  // 0.-1. Read everything. Refuse unless everything needed was observed. Gate `promote`.
   const approved = await run.abortable(() =>
     approvePlan<PromotionRoute>(run, {
       input,
@@ -42,19 +42,19 @@ async function promotePlanned(run: Run, input: InputOf<'performancePromotion'>, 
   const { deployment, acceptLoss } = input;
   const { approvals, route } = approved;
 
-  // 2. Until the demotion a stop or a failure leaves the old primary serving.
+  // 2. Snapshot, quiesce, marker. Until the demotion, a stop or a failure leaves the old primary serving.
   const marker = await run.abortable(async () => {
     const before = { deployment, cluster: route.from, event: 'demotion' } as const;
     await takeSnapshot(run, route.snapshot, before, approvals.authority);
     if (route.snapshot === true) await awaitWindow(run, input.window);
     await quiesceClients(run, { deployment, kind: 'performance', route, approvals, gate: 'promote' });
     const written = await proveCaughtUp(run, 'performance', deployment, route);
-    // After the window's end the old primary stays primary.
+    // If the window has ended, the old primary stays primary.
     await awaitWindow(run, input.window);
     return written;
   });
 
-  // 2.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
+  // 2.-4. There is no primary from the demotion until a cluster serves. Only a step that parks offers a choice to stop.
   const becamePrimary = (side: Side) => leaveAfterPromotion(run, deployment, route, side);
   const means = { route, marker, approvals, gate: 'promote', acceptLoss, becamePrimary } as const;
   const markerFiltered = route.candidate.filter !== undefined;
@@ -62,7 +62,7 @@ async function promotePlanned(run: Run, input: InputOf<'performancePromotion'>, 
   const primary = await run.outage(() => changePrimary(run, change));
   if (primary === 'nowhere') return { outcome: 'aborted' };
 
-  // 5. The others follow.
+  // 5. The other secondaries follow.
   return run.abortable(async () => {
     await followNewPrimary(run, deployment, route, approvals.authority, primary);
     await finishRun(run, deployment);
@@ -77,13 +77,16 @@ async function promoteUnplanned(
 ): Promise<Ending> {
   const { route, approvals } = approved;
   const { deployment } = input;
-  run.state.outageBegan(undefined, `${route.from} is gone, since when is not known: from the start of this run`);
+  run.state.outageBegan(
+    undefined,
+    `it is not known since when ${route.from} is gone; counted from the start of this run`,
+  );
   let isPromoted = false;
   run.onEnd(async () => {
     if (!isPromoted) await tellNotPromoted(run, deployment, route);
   });
 
-  // 2.-3. Promote, and see that it serves; where that is refused for certain, people decide: `force` has a gate of its own.
+  // 2.-3. Promote, and wait until it serves. If the promotion is refused with certainty, people decide; `force` has its own gate.
   await replaceLostPrimary(run, {
     ...{ kind: 'performance', deployment, route, approvals },
     becamePrimary: () => {
@@ -93,7 +96,7 @@ async function promoteUnplanned(
   });
   run.state.enterPhase('re-protecting');
 
-  // 4. The others follow.
+  // 4. The other secondaries follow.
   return run.abortable(async () => {
     await followNewPrimary(run, deployment, route, approvals.authority, 'new');
     await finishRun(run, deployment);

@@ -9,14 +9,14 @@ import { failOver } from './dr-failover';
 import { finishRun, kindName, statusOf, teardownCommand } from '../procedures/roles';
 
 /**
- * A cluster without replication of a kind becomes primary of it. Nothing is wiped and nobody is cut off;
+ * A cluster without replication of a kind becomes primary of that kind. Nothing is wiped and no cluster is cut off;
  * `replicationTeardown` undoes it.
  */
 export const primaryEnablement = runbook('primaryEnablement', carryOut, { failOver });
 
 async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<Ending> {
   const { deployment, kind, cluster } = input;
-  // 1. Read and judge: disabled for this kind, no DR secondary, no other primary.
+  // 1. Read and check: disabled for this kind, no DR secondary, no other primary.
   const approved = await approvePlan(run, {
     input,
     assess: (call) => call.assessPrimaryEnablement({ input }),
@@ -28,23 +28,23 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
   // 2. Enable.
   run.state.enterPhase('working');
   await enablePrimary(run, { deployment, kind, cluster }, approvals, 'plan');
-  // Nobody was asked where it was primary before: that is not this run's to undo.
+  // Without approvals it was primary before this run, so it is not this run's to undo.
   if (approvals.authority.approvals.length === 0) run.state.left.settle(PREPARED.primary);
 
-  // 3. Service is back after the restart that this brings.
+  // 3. Verify that the cluster serves again after the restart that this causes.
   await run.skippableStep(
     `Verify that ${cluster} accepts a write`,
-    `whether ${cluster} serves again after its restart was not seen`,
+    `it is not known whether ${cluster} serves again after its restart`,
     (call) => call.writeMarker({ deployment, cluster, kind }),
   );
 
-  // 4. The last look is in the report.
+  // 4. Read the final state for the report.
   await finishRun(run, deployment);
   run.state.left.settle(PREPARED.primary);
   return { outcome: 'completed', leftToDo: [] };
 }
 
-/** Makes a cluster primary of a kind of replication; a step that finds it there already says so. */
+/** Makes a cluster primary of a kind of replication. The step reports `already` if the cluster is primary already. */
 export async function enablePrimary(
   run: Run,
   asked: { readonly deployment: string; readonly kind: ReplicationKind; readonly cluster: string },
@@ -52,9 +52,9 @@ export async function enablePrimary(
   gate: 'plan' | 'wipe',
 ): Promise<ChangeResult> {
   const { deployment, kind, cluster } = asked;
-  const inDoubt = `${cluster} may have been made ${kindName(kind)} primary: read ${statusOf(kind)} of it. If it is primary and is to be none: ${teardownCommand(deployment, kind, cluster)}.`;
-  // Also where it was found enabled: an answer of an earlier attempt may have been lost.
-  const inVain = `${cluster} became ${kindName(kind)} primary and nothing was connected to it: where it is to be none, ${teardownCommand(deployment, kind, cluster)}.`;
+  const inDoubt = `${cluster} may have been made ${kindName(kind)} primary. Read its ${statusOf(kind)}. If it is primary and should not be: ${teardownCommand(deployment, kind, cluster)}.`;
+  // Also if it was found enabled: the answer to an earlier attempt may have been lost.
+  const inVain = `${cluster} became ${kindName(kind)} primary and nothing was connected to it. If it should not be primary: ${teardownCommand(deployment, kind, cluster)}.`;
   return run.step(`Enable ${cluster} as ${kindName(kind)} primary`, (call) =>
     approvals.begin(gate, (authority) =>
       run.state.left.during(PREPARED.primary, inDoubt, () => call.enablePrimary({ ...asked, authority }), inVain),
@@ -62,5 +62,5 @@ export async function enablePrimary(
   );
 }
 
-/** Under what is left to do what was prepared and is not used yet. */
+/** Keys of the left-to-do lines about what was prepared and is not used yet. */
 export const PREPARED = { primary: 'primary that was enabled', filter: 'filter that was written' };

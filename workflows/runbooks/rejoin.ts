@@ -16,8 +16,8 @@ import { fenceOf, finishRun, followingOf, kindName } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/service-back';
 
 /**
- * A former DR primary is back after a failover. It was started fenced and may still take itself for the primary: it is
- * demoted first, let out of its fence then, and joins the primary that serves. Nothing here disables anything.
+ * A former DR primary is back after a failover. It was started fenced and may still consider itself the primary. So it is
+ * demoted first, then unfenced, and then joins the primary that serves. Nothing here disables replication.
  */
 export const drRejoin = runbook(
   'drRejoin',
@@ -26,7 +26,7 @@ export const drRejoin = runbook(
   { failOver },
 );
 
-/** The same for a former performance primary, after an unplanned promotion: its paths filter stands before it joins. */
+/** The same for a former performance primary after an unplanned promotion. Its paths filter is written before it joins. */
 export const performanceRejoin = runbook(
   'performanceRejoin',
   (run, input) => rejoin(run, 'performance', input, (call) => call.assessPerformanceRejoin({ input })),
@@ -42,7 +42,7 @@ async function rejoin(
   assess: PlanRequest<RejoinRoute>['assess'],
 ): Promise<Ending> {
   const gate = kind === 'dr' ? 'plan' : 'promote';
-  // 1. Who serves, what the former primary takes itself for; whoever approves attests its fence.
+  // 1. Which cluster serves, and which role the former primary claims. The approvers attest its fence.
   const approved = await approvePlan<RejoinRoute>(run, {
     input,
     assess,
@@ -56,40 +56,40 @@ async function rejoin(
   if ('outcome' in approved) return approved;
   const { route, tokens, approvals } = approved;
 
-  // 2. What is lost is said, and saved where the inventory wants a snapshot, while it is still there.
+  // 2. Report what is lost. Save it in a snapshot, if the inventory wants one, while it is still there.
   run.state.enterPhase('working');
   run.state.noteFindings(route.findings);
   run.state.fact({ kind: 'loss', loss: 'unknown', why: route.lost });
   const before = { deployment: input.deployment, cluster: route.cluster, event: 'demotion' } as const;
   await takeSnapshot(run, route.snapshot, before, approvals.authority);
 
-  // 3. One primary: the former one stops being one before anything can reach it.
+  // 3. One primary: the former primary is demoted before anything can reach it.
   const { deployment } = input;
   const { cluster: secondary, primary, former } = route;
   const { left } = run.state;
   left.add(
-    `${secondary} is fenced, as far as this run knows: keep it so until it is seen to be a ${kindName(kind)} secondary.`,
+    `${secondary} is fenced, as far as this run knows. Keep it fenced until it is seen to be a ${kindName(kind)} secondary.`,
     fenceOf(secondary),
   );
-  const again = { deployment, cluster: secondary, primary, reason: `${secondary} is to follow ${primary}` };
+  const again = { deployment, cluster: secondary, primary, reason: `${secondary} should follow ${primary}` };
   left.add(
-    `${secondary} does not follow ${primary}. Start again, which goes on from what it finds: \`${nextCommandOf.start(`${kind}Rejoin`, again)}\``,
+    `${secondary} does not follow ${primary}. Start again; the new run continues from what it finds: \`${nextCommandOf.start(`${kind}Rejoin`, again)}\``,
     followingOf(secondary),
   );
-  // DANGER: what the former primary is the only one to hold is out of reach from here on. Refused while nobody serves.
+  // DANGER: data that only the former primary holds is out of reach from here on. Refused while no cluster serves.
   if (former === 'primary')
     await run.step(`Demote ${secondary}`, (call) =>
-      // A snapshot may have taken hours.
+      // The snapshot may have taken hours.
       approvals.begin(gate, (authority) => {
         const sides = { deployment, kind, cluster: secondary, otherCluster: primary };
         return call.demotePrimary({ ...sides, former: true, authority });
       }),
     );
 
-  // 4. Only then it is let out.
+  // 4. Only then is it unfenced.
   const authority = await unfence(run, input, approved);
 
-  // 5. It joins by token, its paths filter first: addresses are not allowed after a demotion.
+  // 5. It joins by token, after its paths filter is written. Addresses are not allowed after a demotion.
   run.state.enterPhase('re-protecting');
   const target = { deployment, primary, secondary, authority };
   const streams = await repointAsPlanned(run, target, tokens, route.filter);
@@ -98,13 +98,13 @@ async function rejoin(
     ? await compareRoots(run, { deployment, kind, primary, secondary }, route.filter?.filter)
     : undefined;
 
-  // 6. Nothing of ours stays behind, and the last look is in the report.
+  // 6. Delete what this run made, and read the final state for the report.
   const notConnected = unconnected(run, route, await finishRun(run, deployment, tokens));
   return {
     outcome: 'completed',
     leftToDo: [
       ...notConnected,
-      `${primary} stays primary. To lead service back to ${secondary}, start ${kind === 'dr' ? 'drSwitchover' : 'performancePromotion'} to it once it has streamed for a while and the cool-down has passed.`,
+      `${primary} stays primary. To move service back to ${secondary}, start ${kind === 'dr' ? 'drSwitchover' : 'performancePromotion'} to it once it has streamed for a while and the cool-down has passed.`,
     ],
     result: {
       formerPrimary: secondary,
@@ -118,8 +118,8 @@ async function rejoin(
 }
 
 /**
- * Step 4, by hook or by people. Without a hook the approval says that people did it: hours may have passed since it was
- * seen that no node is primary, so that it is looked at before people are told, and again after them.
+ * Step 4, by hook or by people. Without a hook, the approval of gate `unfence` says that people did it. Hours may have passed
+ * since no node was primary, so the nodes are checked before people are asked, and again afterwards.
  */
 async function unfence(run: Run, input: RejoinInput, { route, approvals }: Approved<RejoinRoute>): Promise<Authority> {
   const { deployment } = input;
@@ -135,7 +135,7 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
   run.state.enterPhase('working');
   if (!hooks.unfence) {
     run.state.left.add(
-      `${secondary} was let out of its fence, and was not seen to be demoted since: fence it again until every node of it says secondary.`,
+      `${secondary} was unfenced, and has not been seen as demoted since. Fence it again until every node of it reports secondary.`,
       fenceOf(secondary),
     );
     await see(`See again that no node of ${secondary} is primary`);
@@ -144,7 +144,7 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
   }
   const unfenced = await run.skippableStep(
     `Unfence ${secondary}`,
-    `${secondary} stays fenced unless people take the fence away by hand`,
+    `${secondary} stays fenced unless people remove the fence manually`,
     (call) => call.unfenceFormerPrimary({ deployment, kind, primary, secondary, authority }),
   );
   if (unfenced) run.state.left.settle(fenceOf(secondary));
@@ -153,21 +153,21 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
 
 type SeenDemoted = Awaited<ReturnType<StepCalls['checkFormerPrimaryDemoted']>>;
 
-/** What people do in place of the hook, while gate `unfence` is open. */
+/** What people do instead of the hook, while gate `unfence` is open. */
 function unfencing({ cluster, primary }: RejoinRoute, { at, observed, silentNodes }: SeenDemoted) {
-  const keep = `Nodes of ${cluster} that did not answer may still say primary: keep those fenced until they say secondary.`;
+  const keep = `Nodes of ${cluster} that did not answer may still report primary. Keep those fenced until they report secondary.`;
   return {
-    what: `${cluster} is taken out of its fence`,
+    what: `${cluster} is unfenced`,
     instructions: [
-      `${cluster} is no primary any more: it may be reached again. Seen at ${new Date(at).toISOString()}: ${observed}.`,
+      `${cluster} is no longer primary, so it may be reached again. Seen at ${new Date(at).toISOString()}: ${observed}.`,
       ...(silentNodes > 0 ? [keep] : []),
-      `Open its cluster port and its own way out first; ${cluster} must reach the cluster address of ${primary}.`,
-      'Then approve gate "unfence": that says that it is done.',
+      `Open its cluster port and its outgoing connections first: ${cluster} must reach the cluster address of ${primary}.`,
+      'Then approve gate "unfence". The approval says that this is done.',
     ],
   };
 }
 
-/** Step 6: one primary, and who of the others hears nobody. */
+/** Step 6: verifies that there is one primary, and lists the other secondaries that are connected to none. */
 function unconnected(
   run: Run,
   { kind, cluster, primary, others }: RejoinRoute,
@@ -178,7 +178,7 @@ function unconnected(
     run.state.finding({
       severity: 'critical',
       code: 'two-primaries',
-      text: `${other} takes itself for the ${kindName(kind)} primary beside ${primary}.`,
+      text: `${other} claims to be the ${kindName(kind)} primary in addition to ${primary}.`,
       next: `Fence ${other}, find out which one clients write to, and start ${kind}Rejoin for the other.`,
     });
   }
@@ -187,6 +187,6 @@ function unconnected(
     .filter((each) => each[kind]?.peers.every((peer) => !peer.connected))
     .map((each) => {
       const command = repointing(run.state.deployment, kind, primary, each.cluster);
-      return `${each.cluster} is connected to no primary. Point it at ${primary}: \`${command}\`.`;
+      return `${each.cluster} is not connected to a primary. Point it at ${primary}: \`${command}\`.`;
     });
 }

@@ -5,14 +5,14 @@ import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { approvePlan } from '../procedures/approved-plan';
 
-/* What Schedules run: nobody waits for it. */
+/* Runbooks for Schedules: nobody waits for them. */
 
-/** Would a switchover and a failover start now? Changes nothing, opens no gate, and runs beside every other run. */
+/** Would a switchover and a failover start now? Changes nothing, opens no gate, and runs beside any other run. */
 export const readiness = runbook('readiness', check, { quiet: true });
 
 async function check(run: Run, { deployment }: InputOf<'readiness'>): Promise<Ending> {
   const { site, readiness: found } = await run.step('Check readiness', (call) => call.assessReadiness({ deployment }), {
-    // Nothing was touched: a check that cannot be made ends at once, so that the next one of the schedule can begin.
+    // Nothing was touched. A check that cannot be made ends at once, so that the next one of the schedule can begin.
     onFailure: 'throw',
   });
   run.state.learnSite(site);
@@ -20,9 +20,9 @@ async function check(run: Run, { deployment }: InputOf<'readiness'>): Promise<En
 }
 
 /**
- * Records WAL indexes, lag, heartbeats and canaries of every cluster of a deployment, and the times in which one did not
- * answer. Meant for a Temporal Schedule: one activity and no report, so that a run costs eleven events. Its result is
- * read by the failover (loss bound) and by people.
+ * Records WAL indexes, lag, heartbeats and canaries of every cluster of a deployment, and the times when one did not answer.
+ * Meant for a Temporal Schedule: one activity and no report, so that a run costs eleven events. A failover reads its result
+ * for the loss bound, and so do people.
  */
 export const walSampler = runbook('walSampler', sample);
 
@@ -30,18 +30,18 @@ async function sample(run: Run, { deployment, samples, everySeconds }: InputOf<'
   const result = await run.step(
     'Sample the WAL of every cluster',
     (call) => call.sampleWal({ deployment, samples, everyMs: everySeconds * 1_000 }),
-    // Nobody waits for a scheduled run: it ends, and the next one begins, instead of parking.
+    // Nobody waits for a scheduled run: it ends instead of parking, so that the next one can begin.
     { onFailure: 'throw' },
   );
   return { outcome: 'completed', result: { ...result }, withoutReport: true };
 }
 
-/** A fresh batch token for DR operations, made on the primary and kept by one activity. */
+/** A fresh batch token for DR operations, created on the primary and stored by one activity. */
 export const batchTokenRotation = runbook('batchTokenRotation', rotate, { quiet: 'unless-wrong' });
 
 async function rotate(run: Run, input: InputOf<'batchTokenRotation'>): Promise<Ending> {
   const { deployment } = input;
-  // 1. One primary, the right to make a token; is it time?
+  // 1. One primary, and the right to create a token. Is it time?
   const approved = await approvePlan<BatchTokenRoute>(run, {
     input,
     assess: (call) => call.assessBatchTokenRotation({ input }),
@@ -53,11 +53,11 @@ async function rotate(run: Run, input: InputOf<'batchTokenRotation'>): Promise<E
   }
 
   run.state.enterPhase('working');
-  // 2. Made, proven and kept: it leaves this activity sealed alone.
+  // 2. Create, verify and store it. It leaves this activity only sealed.
   const made = await run.step(`Create a batch token on ${primary} and store it`, (call) =>
     call.rotateBatchToken({ deployment, cluster: primary, drSet }),
   );
   run.state.enterPhase('finishing');
-  const { findings: _told, ...facts } = made;
+  const { findings: _reported, ...facts } = made;
   return { outcome: 'completed', leftToDo: [], result: { rotated: true, why, ...facts } };
 }

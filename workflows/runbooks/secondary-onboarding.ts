@@ -16,14 +16,14 @@ import { failOver } from './dr-failover';
 import { enablePrimary, PREPARED } from './primary-enablement';
 import type { Choice } from '../engine/parking';
 
-/** A cluster without replication becomes DR secondary. **Everything on it is wiped**: gate `wipe` must approve it. */
+/** A cluster without replication becomes a DR secondary. **Everything on it is wiped**: gate `wipe` must approve it. */
 export const drSecondaryOnboarding = runbook(
   'drSecondaryOnboarding',
   (run, input) => onboard(run, input, (call) => call.assessDrSecondaryOnboarding({ input })),
   { failOver },
 );
 
-/** The same for a performance secondary: its paths filter keeps what it must not see away from before the first byte. */
+/** The same for a performance secondary. Its paths filter keeps away, from the first byte on, what the secondary must not have. */
 export const performanceSecondaryOnboarding = runbook(
   'performanceSecondaryOnboarding',
   (run, input) => onboard(run, input, (call) => call.assessPerformanceSecondaryOnboarding({ input })),
@@ -36,19 +36,19 @@ async function onboard(
   assess: PlanRequest<SecondaryOnboardingRoute>['assess'],
 ): Promise<Ending> {
   const { deployment } = input;
-  // 1. Read and judge; people approve that this cluster is wiped, and what it will see.
+  // 1. Read and check. People approve that this cluster is wiped, and what it will receive.
   const approved = await approvePlan(run, { input, assess, gate: 'wipe' });
   if ('outcome' in approved) return approved;
   const { route, approvals } = approved;
   const { kind, primary, secondary, id, filter, form, outside } = route;
 
-  // 2. A snapshot where the inventory wants one, and a primary to follow.
+  // 2. Take a snapshot if the inventory wants one, and enable the primary if it is not one yet.
   const { left } = run.state;
   run.state.enterPhase('working');
   await takeSnapshot(run, route.snapshot, { deployment, cluster: secondary, event: 'wipe' }, approvals.authority);
   if (route.enablesPrimary) await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
 
-  // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
+  // 3. Write the paths filter before there is an activation token: what it keeps away never leaves the primary.
   if (filter) {
     await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
       const { authority } = approvals;
@@ -56,14 +56,14 @@ async function onboard(
       return changingFilter(run, written, () => call.writePathsFilter(written));
     });
     left.add(
-      `The paths filter of ${id} stands on ${primary} and nothing was connected to it: read it before a secondary is connected under that id.`,
+      `The paths filter of ${id} is on ${primary} and nothing was connected to it. Read it before you connect a secondary under that id.`,
       PREPARED.filter,
     );
   }
   if (outside) return admitOutside(run, deployment, { ...route, outside }, approvals);
 
-  // 4. The wipe: public key, activation token and enable. It is refused unless exactly that filter stands.
-  // Also where the enable is refused: the primary may know its id by then.
+  // 4. The wipe: public key, activation token and enable. It is refused unless exactly that filter is in place.
+  // Added also for an enable that is refused: the primary may know the id of the secondary by then.
   left.add(notStreaming(route), followingOf(secondary));
   let calledBefore = false;
   const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
@@ -72,7 +72,7 @@ async function onboard(
     (call) =>
       approvals.begin('wipe', async (authority) => {
         const input = { deployment, kind, primary, secondary, authority, form, expected, calledBefore };
-        // Where it may be under way nobody is told that nothing was connected.
+        // An enable may be under way: nobody is told that nothing was connected.
         const enable = () => left.during(PREPARED.filter, undefined, () => call.enableSecondary(input));
         try {
           return await left.during(PREPARED.primary, undefined, enable);
@@ -83,27 +83,27 @@ async function onboard(
       }),
     { choices: [STOP_HERE] },
   );
-  // It is wiped: wherever the run ends now, people hear what that cost and what they have to do.
+  // It is wiped. However the run ends now, people hear what that cost and what they have to do.
   run.state.finding(credentialsGone(route));
   for (const [about, text] of kind === 'dr' ? leftOfDr(route) : leftOfPerformance(deployment, route))
     left.add(text, about);
 
-  // 5. People unseal its standbys, and the first copy comes to its end.
+  // 5. People unseal its standbys, and the initial copy finishes.
   if (await followUntilStreaming(run, deployment, route, nodes)) left.settle(followingOf(secondary));
 
-  // 6. A write arrives, and both sides hold the same.
+  // 6. Verify that a write arrives, and that both clusters hold the same data.
   await proveReplication(run, deployment, route);
 
-  // 7. Both sides filter the same. The secondary needs a new credential before it says so.
+  // 7. Verify that both clusters filter the same. The secondary needs a new credential before it can report its filter.
   if (filter) await compareFilters(run, deployment, route, filter);
 
-  // 8. What is left.
+  // 8. Read the final state for the report.
   const seen = await finishRun(run, deployment);
   noteNewId(run, route, seen.find(({ cluster }) => cluster === secondary)?.clusterId);
   return { outcome: 'completed' };
 }
 
-/** Step 4 for a secondary of another team: a token that only they can use, and the wait until it is connected. */
+/** Step 4 for a secondary of another team: issues a token that only they can use, and waits until it is connected. */
 async function admitOutside(
   run: Run,
   deployment: string,
@@ -114,7 +114,7 @@ async function admitOutside(
   const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
   const revoke = { deployment, kind, primary: cluster, id, afterwards: 'nothing', reason: `${id} did not join` };
   run.state.left.add(
-    `${id} was not seen connected to ${cluster}. Where it is not to join any more, \`${nextCommandOf.start('secondaryDecommission', revoke)}\`.`,
+    `${id} was not seen connected to ${cluster}. If it should not join any more: \`${nextCommandOf.start('secondaryDecommission', revoke)}\`.`,
     followingOf(id),
   );
   const issued = await run.step(
@@ -131,15 +131,15 @@ async function admitOutside(
     for: 'action',
     what: `the other team enables ${id} with the activation token`,
     instructions: [
-      `Give the other team this token within ${outside.ttl}. It is encrypted to their public key, and of no use to anybody else: ${issued.encryptedToken}`,
-      `They use it on the node that made the key, which must be the active one still; it WIPES their cluster: POST v1/sys/replication/${kind}/secondary/enable {"token": "<the token>"}`,
+      `Give the other team this token within ${outside.ttl}. It is encrypted to their public key and useless to anybody else: ${issued.encryptedToken}`,
+      `They use it on the node that made the key, which must still be the active node. It WIPES their cluster: POST v1/sys/replication/${kind}/secondary/enable {"token": "<the token>"}`,
       `Then they unseal their nodes with key shares of ${cluster}.`,
     ],
   } as const;
   const seen = await run.state.whileWaiting('outside', waiting, () =>
     run.skippableStep(
       `Wait until ${id} is connected to ${cluster}`,
-      `whether ${id} joined is not known`,
+      `it is not known whether ${id} joined`,
       (call) => call.awaitOutsideSecondary({ deployment, kind, cluster, outside }),
       { choices: [STOP_HERE] },
     ),
@@ -150,12 +150,12 @@ async function admitOutside(
   return { outcome: 'completed', result: { encryptedToken: issued.encryptedToken, connected } };
 }
 
-/** Where the run ends without having seen the secondary stream. */
+/** What is left to do if the run ends without having seen the secondary stream. */
 function notStreaming({ kind, primary, secondary, id }: SecondaryOnboardingRoute): string {
-  return `${secondary} was not seen streaming: read its ${kindName(kind)} status. If it is secondary, unseal its nodes with key shares of ${primary} (restart those that unseal themselves) and wait until it streams; if it has no replication, it was not wiped: revoke the id ${id} on ${primary} (primary/revoke-secondary), and start again.`;
+  return `${secondary} was not seen streaming. Read its ${kindName(kind)} status. If it is secondary, unseal its nodes with key shares of ${primary} (restart those that unseal themselves) and wait until it streams. If it has no replication, it was not wiped: revoke the id ${id} on ${primary} (primary/revoke-secondary), and start again.`;
 }
 
-/** One write on the primary is seen to arrive, and the roots of both sides are compared. */
+/** Writes on the primary, waits until the secondary has it, and compares the Merkle roots of both. */
 async function proveReplication(run: Run, deployment: string, route: SecondaryOnboardingRoute): Promise<void> {
   const { kind, primary, secondary, filter } = route;
   await run.skippableStep(
@@ -167,10 +167,10 @@ async function proveReplication(run: Run, deployment: string, route: SecondaryOn
   await compareRoots(run, { deployment, kind, primary, secondary }, filter);
 }
 
-/** Under what it is left to do that the inventory pins, and that the workers have a token. */
+/** Keys of the left-to-do lines about the cluster ID in the inventory and about the token of the workers. */
 const [PINNED, TOKEN] = ['pinned cluster ID', 'token of the workers'];
 
-/** A wiped cluster may have another ID than before: an inventory that pins the former one stops every later run of it. */
+/** A wiped cluster may have a new cluster ID. An inventory that pins the former one stops every later run on it. */
 function noteNewId(run: Run, { secondary, id }: SecondaryOnboardingRoute, now: string | undefined): void {
   if (now === undefined) return;
   run.state.left.settle(PINNED);
@@ -178,17 +178,17 @@ function noteNewId(run: Run, { secondary, id }: SecondaryOnboardingRoute, now: s
   run.state.finding({
     severity: 'warning',
     code: 'cluster-id-changed',
-    text: `${secondary} has another cluster ID since it was wiped: ${now}, before ${id}. Its primary knows it by the former.`,
+    text: `${secondary} has another cluster ID since it was wiped: now ${now}, before ${id}. Its primary knows it by the former one.`,
     next: `To revoke it, or to change its paths filter, use the id ${id}.`,
   });
   run.state.left.add(
-    `Where the inventory pins the clusterId of ${secondary} (init pins it), write ${now} there: until then a run that needs ${secondary} parks with STATE_DIVERGED.`,
+    `If the inventory pins the clusterId of ${secondary} (init pins it), write ${now} there. Until then a run that needs ${secondary} parks with STATE_DIVERGED.`,
   );
 }
 
-/** The same before its new ID was read. */
+/** The same, before its new cluster ID was read. */
 function pinInDoubt({ secondary, id }: SecondaryOnboardingRoute): readonly [about: string, text: string] {
-  const text = `${secondary} may have another cluster ID since it was wiped (before: ${id}, by which its primary knows it): where the inventory pins its clusterId (init pins it), write there what sys/health of it tells.`;
+  const text = `${secondary} may have another cluster ID since it was wiped. Before it was ${id}, and its primary knows it by that. If the inventory pins its clusterId (init pins it), write there what its sys/health reports.`;
   return [PINNED, text];
 }
 
@@ -198,7 +198,7 @@ async function compareFilters(
   { primary, secondary, id }: SecondaryOnboardingRoute,
   filter: PathsFilterFacts,
 ): Promise<void> {
-  const skipped = `the dynamic filter of ${secondary} was not compared on both sides: the token of the workers for ${secondary} went with its data`;
+  const skipped = `the dynamic filter of ${secondary} was not compared on both clusters: the workers' token for ${secondary} is gone with its data`;
   const taken = await run.skippableStep(`Check whether ${secondary} accepts a credential again`, skipped, (call) =>
     call.checkCredential({ deployment, cluster: secondary }),
   );
@@ -213,15 +213,15 @@ function credentialsGone({ kind, primary, secondary }: SecondaryOnboardingRoute)
     return {
       severity: 'info',
       code,
-      text: `Credentials, root token and audit devices of ${secondary} are gone with its data: those of ${primary} count for it, and work there once it is promoted.`,
-      next: `Give the credential of ${secondary} in the inventory a token of ${primary}; it is first used after a promotion.`,
+      text: `Credentials, root token and audit devices of ${secondary} are gone with its data. Those of ${primary} apply to it, and work there once it is promoted.`,
+      next: `Set the credential of ${secondary} in the inventory to a token of ${primary}. It is first used after a promotion.`,
     };
   }
   return {
     severity: 'warning',
     code,
-    text: `Every token of ${secondary}, its root token among them, its local mounts and its audit devices are gone with its data. Policies and login methods are those of ${primary}; tokens and leases are its own from now on.`,
-    next: `Log in on ${secondary} by a login method of ${primary}, or make a root token with the key shares of ${primary}.`,
+    text: `Every token of ${secondary}, including its root token, its local mounts and its audit devices are gone with its data. Its policies and login methods are those of ${primary}. Its tokens and leases are its own from now on.`,
+    next: `Log in on ${secondary} with a login method of ${primary}, or generate a root token with the key shares of ${primary}.`,
   };
 }
 
@@ -232,11 +232,11 @@ function leftOfDr(route: SecondaryOnboardingRoute): ToDo {
   return [
     [
       TOKEN,
-      `The credential of ${secondary} in the inventory is void: let it be read from where a token of ${primary} is kept.`,
+      `The credential of ${secondary} in the inventory is void. Point it at a place that holds a token of ${primary}.`,
     ],
     [
       'batch token',
-      `Where batch tokens are used for DR operations, make one on ${primary} for ${secondary} and name it as batchToken of ${secondary} in the inventory.`,
+      `If batch tokens are used for DR operations, create one on ${primary} for ${secondary} and enter it as batchToken of ${secondary} in the inventory.`,
     ],
     pinInDoubt(route),
   ];
@@ -249,37 +249,38 @@ function leftOfPerformance(deployment: string, route: SecondaryOnboardingRoute):
     deployment,
     cluster: secondary,
     reason: `first token of ${secondary} after its onboarding`,
-    recipientPgpKey: '<base64 of the PGP public key of who gets it>',
+    recipientPgpKey: "<base64 of the recipient's PGP public key>",
   };
   const audit = { type: 'file', local: true, options: { file_path: '/var/log/vault/audit.log' } };
   const mount = { type: 'kv', local: true };
   return [
     [
       TOKEN,
-      `Make a root token of ${secondary}: \`${nextCommandOf.start('rootTokenCeremony', ceremony)}\`. Make a token for the workers with it, put it where the inventory's credential of ${secondary} is read from, and revoke the root token.`,
+      `Generate a root token of ${secondary}: \`${nextCommandOf.start('rootTokenCeremony', ceremony)}\`. Create a token for the workers with it, put it where the inventory's credential of ${secondary} is read from, and revoke the root token.`,
     ],
     [
       'audit device',
-      `Enable an audit device on ${secondary}, if none of its primary writes there: POST v1/sys/audit/local-file ${JSON.stringify(audit)}.`,
+      `Enable an audit device on ${secondary}, if no audit device of its primary writes there: POST v1/sys/audit/local-file ${JSON.stringify(audit)}.`,
     ],
     [
       'local mounts',
-      `Make the local mounts of ${secondary} again, where it had some: POST v1/sys/mounts/<path> ${JSON.stringify(mount)}.`,
+      `Create the local mounts of ${secondary} again, if it had any: POST v1/sys/mounts/<path> ${JSON.stringify(mount)}.`,
     ],
     pinInDoubt(route),
   ];
 }
 
-/** From the enable on the secondary is wiped: what ends the run early leaves a cluster that people bring in order. */
+/** From the enable on, the secondary is wiped. A run that ends early leaves a cluster that people put in order. */
 const STOP_HERE: Choice = {
   action: 'abort',
-  effect: 'end the run here: what was wiped stays wiped, the report says what is left to do',
+  effect: 'end the run here: what was wiped stays wiped, and the report lists what is left to do',
 };
 
 /**
- * Waits until people have unsealed the nodes that sealed themselves, and until the first copy streams.
+ * Waits until people have unsealed the nodes that sealed themselves, and until the initial copy is done and the secondary
+ * streams.
  *
- * @returns whether it streams; false where people skipped the watch
+ * @returns whether it streams; false if people skipped the step
  */
 async function followUntilStreaming(
   run: Run,
@@ -289,22 +290,22 @@ async function followUntilStreaming(
 ): Promise<boolean> {
   const waiting = {
     for: 'action',
-    what: `the sealed nodes of ${secondary} are unsealed, or restarted where they unseal themselves`,
+    what: `the sealed nodes of ${secondary} are unsealed, or restarted if they unseal themselves`,
     instructions: [
-      `Only key shares of ${primary} open ${secondary} now (recovery key shares where ${primary} unseals itself); those of ${secondary} are void. Never give a key share to this program.`,
+      `Only key shares of ${primary} unseal ${secondary} now (recovery key shares if ${primary} unseals itself). Those of ${secondary} are void. Never give a key share to this program.`,
       ...nodes.map(
         (address) =>
-          `${address}, where it is sealed: holders of ${primary} give their key shares, each by hand: \`VAULT_ADDR=${address} vault operator unseal\``,
+          `${address}, if it is sealed: each holder of ${primary} enters their key share: \`VAULT_ADDR=${address} vault operator unseal\``,
       ),
-      'A node that unseals itself is restarted instead, such as `systemctl restart vault`; one that does not answer is started.',
-      'Where every node is unsealed nothing is to be done: the first copy goes on.',
+      'Restart a node that unseals itself instead, for example with `systemctl restart vault`. Start a node that does not answer.',
+      'If every node is unsealed, there is nothing to do: the initial copy continues.',
     ],
     toldOnce: true,
   } as const;
   const seen = await run.state.whileWaiting('unseal', waiting, () =>
     run.skippableStep(
       `Follow the initial copy of ${secondary}`,
-      `whether ${secondary} got everything that ${primary} holds, and whether nodes of it stay sealed, is not known`,
+      `it is not known whether ${secondary} received everything that ${primary} holds, and whether any of its nodes is still sealed`,
       (call) => call.followBootstrap({ deployment, primary, secondary, kind }),
       { choices: [STOP_HERE] },
     ),

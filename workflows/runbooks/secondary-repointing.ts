@@ -10,14 +10,14 @@ import { failOver } from './dr-failover';
 import { finishRun, followingOf } from '../procedures/roles';
 
 /**
- * A secondary follows another primary of its set: by activation token, with which a performance secondary may receive what
- * its filter keeps away, or by the cluster addresses of the primary, which keeps id, certificate and filter.
+ * Points a secondary at another primary of its set. By activation token, a performance secondary may receive what its filter
+ * keeps away. By the cluster addresses of the primary, it keeps its id, certificate and filter.
  */
 export const secondaryRepointing = runbook('secondaryRepointing', repoint, { failOver });
 
 async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise<Ending> {
   const { deployment } = input;
-  // 0.-1. Read everything; refuse; people approve it, the key holders are asked meanwhile.
+  // 0.-1. Read everything and refuse if needed. People approve the plan while the key holders are asked.
   const approved = await approvePlan<RepointingRoute>(run, {
     input,
     assess: (call, again) => call.assessSecondaryRepointing({ input, ...again }),
@@ -31,7 +31,7 @@ async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise
   if ('outcome' in approved) return approved;
   const { route, tokens, approvals } = approved;
 
-  // 2. Point it at the primary, and see that it follows.
+  // 2. Point it at the primary, and verify that it follows.
   run.state.enterPhase('working');
   run.state.left.add(leftUndone(route), followingOf(route.secondary));
   const { kind, primary, secondary, filter, ...way } = route;
@@ -39,10 +39,10 @@ async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise
   const target = { deployment, primary, secondary, authority: approvals.authority, begin };
   const follows = await repointAsPlanned(run, target, tokens, filter, way);
 
-  // 3. What can be said of the data.
+  // 3. Compare the data, as far as that is possible.
   if (follows) await compareRoots(run, { deployment, kind, primary, secondary }, filter?.filter);
 
-  // 4. Nothing of ours stays behind, and the last look is in the report.
+  // 4. Delete what this run made, and read the final state for the report.
   await finishRun(run, deployment, tokens);
   return { outcome: 'completed' };
 }
@@ -50,5 +50,5 @@ async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise
 function leftUndone({ kind, primary, secondary }: RepointingRoute): string {
   return kind === 'dr'
     ? `${secondary} was not seen streaming from ${primary}. Read its DR status; if it does not follow, start secondaryRepointing again.`
-    : `${secondary} was not seen following ${primary} with its filter. Read its performance status and its dynamic filter on both sides; start secondaryRepointing again, or filterReconciliation where only the filter is not as it must be.`;
+    : `${secondary} was not seen following ${primary} with its filter. Read its performance status and its dynamic filter on both sides; start secondaryRepointing again, or filterReconciliation if only the filter is wrong.`;
 }

@@ -16,23 +16,23 @@ import type { ChangeInput } from '../procedures/approved-plan';
 import type { CeremonyKind } from '../procedures/token-ceremony';
 import { TokenCeremony } from '../procedures/token-ceremony';
 
-/** One DR operation token for one cluster, as a run of its own: kept for the next run, or made for a person's key. */
+/** One DR operation token for one cluster, as a run of its own: kept for the next run, or encrypted to a person's key. */
 export const operationTokenCeremony = runbookInParts('operationTokenCeremony', (run, input) => {
-  // Whoever takes it deletes it; so does the run that made it, where it is stopped.
+  // The run that claims the token deletes it. So does the run that made it, if it is stopped.
   const uses: readonly TokenUse[] = [...new Set([...input.uses, 'dr.operation-token.delete' as const])];
   if (input.recipient === undefined) return run.abortable(() => keep(run, input, uses));
   const { deployment, cluster, recipient: recipientPgpKey } = input;
-  const disposal = { deployment, provided: cluster, reason: `the token of ${cluster} is not needed any more` };
+  const disposal = { deployment, provided: cluster, reason: `the token of ${cluster} is no longer needed` };
   return forPerson(run, recipientPgpKey, {
     ...({ kind: 'operation-token', input, target: { cluster, uses } } as const),
     assess: (call) => call.assessOperationTokenCeremony({ input }),
     leftToDo: [
-      `The token has no lifetime. Once it is not needed: \`runbook start operationTokenDisposal --input '${JSON.stringify(disposal)}'\`; the recipient gives it to that run, which deletes it and proves it.`,
+      `The token has no lifetime. Once it is no longer needed: \`runbook start operationTokenDisposal --input '${JSON.stringify(disposal)}'\`. The recipient gives it to that run, which deletes it and proves the deletion.`,
     ],
   });
 });
 
-/** A root token of one cluster from the holders' key shares, encrypted to one person: nobody here can read it. */
+/** A root token of one cluster from the holders' key shares, encrypted to one person. Nobody here can read it. */
 export const rootTokenCeremony = runbookInParts('rootTokenCeremony', (run, input) =>
   forPerson(run, input.recipientPgpKey, {
     ...({ kind: 'root-token', input, target: { cluster: input.cluster, uses: [] } } as const),
@@ -45,18 +45,18 @@ interface Wanted {
   readonly input: ChangeInput;
   readonly assess: (call: StepCalls) => Promise<Assessment<TokenRoute>>;
   readonly target: CeremonyTarget;
-  /** Absent where the run that takes the token is approved. */
+  /** Absent if the run that claims the token is approved instead. */
   readonly gate?: 'ceremony';
 }
 
-/** Up to the shares in hand. `kindOf` what is made, once it is approved, and to whose key. */
+/** Runs until enough shares are collected. `kindOf`: what is made, and for whose key, once it is approved. */
 async function askHolders(
   run: Run,
   { input, assess, target, gate }: Wanted,
   kindOf: (approvals: Approvals) => CeremonyKind,
 ): Promise<{ readonly ceremony: TokenCeremony; readonly route: TokenRoute } | Ending> {
   const { deployment, reason, requestedBy = 'unknown' } = input;
-  // 1. Is its slot free, do the holders suffice, can a recipient's key encrypt? Who approves sees its fingerprint.
+  // 1. Is the slot free, are there enough holders, can a recipient's key encrypt? The approvers see its fingerprint.
   const approved = await approvePlan(run, { input, assess, ...(gate && { gate }) });
   if ('outcome' in approved) return approved;
 
@@ -73,7 +73,7 @@ async function askHolders(
   return { ceremony, route };
 }
 
-/** Approved by the run that takes it. */
+/** Makes a token for the record. The run that claims it is approved instead. */
 async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: readonly TokenUse[]): Promise<Ending> {
   const { deployment, cluster, keepFor } = input;
   const assess = (call: StepCalls) => call.assessOperationTokenCeremony({ input });
@@ -82,10 +82,10 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: re
   if ('outcome' in asked) return asked;
   const { ceremony } = asked;
 
-  // 3. The token generation. The token stays sealed, in the result of this step and in the record.
+  // 3. Generate the token. It stays sealed, in the result of this step and in the record.
   run.state.enterPhase('preparing');
   let leftOver: readonly OperationTokenReference[] | undefined = [];
-  // Stopped from here on, nobody wants it, and it has no lifetime; one that was just made is in the record alone.
+  // If the run is stopped from here on, nobody wants the token, and it has no lifetime. One that was just made is only in the record.
   run.onEnd(async () => {
     if (!leftOver) return;
     const tokens = leftOver;
@@ -97,31 +97,31 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: re
   if (made) leftOver = [made];
   if (run.state.findings.some(({ code }) => code === TOKEN_NOT_IN_RECORD)) {
     const tokens = leftOver;
-    // The record is read first. While it cannot be the run waits, because nobody else can end the token.
+    // The activity reads the record first. While it cannot, the run waits, because nobody else can end the token.
     await run.step('Delete the operation tokens', (call) => call.deleteOperationTokens({ deployment, tokens }));
     leftOver = undefined;
-    throw run.stop(new RunStopped('the record', 'it could not be written: no later run would find the token'));
+    throw run.stop(new RunStopped('the record', 'it could not be written, so no later run would find the token'));
   }
 
-  // 4. The keys are not needed any more.
+  // 4. Destroy the keys.
   run.state.enterPhase('finishing');
   await ceremony.close();
   leftOver = undefined;
   return {
     outcome: 'completed',
     leftToDo: [
-      `The operation token of ${cluster} has no lifetime. The record keeps it for the next drSwitchover or drFailover, for ${keepFor ?? ''}; where none takes it, operationTokenDisposal deletes it.`,
+      `The operation token of ${cluster} has no lifetime. The record keeps it for the next drSwitchover or drFailover, for ${keepFor ?? ''}. If none claims it, operationTokenDisposal deletes it.`,
     ],
   };
 }
 
 interface ForPerson extends Wanted {
   readonly kind: CeremonyKind['kind'];
-  /** Who ends the token, and how, where nobody but the recipient can read it. */
+  /** Who ends the token and how, because only the recipient can read it. */
   readonly leftToDo: readonly string[];
 }
 
-/** Approved by gate `ceremony`, made from key shares, encrypted to one person: nobody here can read it. */
+/** A token that gate `ceremony` approved, made from key shares and encrypted to one person. Nobody here can read it. */
 async function forPerson(run: Run, recipientPgpKey: string, wanted: ForPerson): Promise<Ending> {
   const { cluster } = wanted.target;
   let fingerprint = '';
@@ -144,17 +144,17 @@ async function forPerson(run: Run, recipientPgpKey: string, wanted: ForPerson): 
       ceremony = asked.ceremony;
       fingerprint = asked.route.fingerprint ?? '';
 
-      // 3. DANGER: the token generation. The token has no lifetime, and only the recipient can read and end it.
+      // 3. DANGER: generate the token. It has no lifetime, and only the recipient can read and end it.
       run.state.enterPhase('working');
       const token = await ceremony.generateForPerson();
 
-      // 4. The keys are not needed any more.
+      // 4. Destroy the keys.
       run.state.enterPhase('finishing');
       await ceremony.close();
       return { outcome: 'completed', ...handedOn(token) };
     });
   } catch (error) {
-    // A token that is in hand reaches its recipient however the run ends: nobody else can end it.
+    // A token that was made reaches its recipient however the run ends: nobody else can end it.
     const token = ceremony?.encrypted;
     if (token === undefined || !(error instanceof RunStopped)) throw error;
     const { result, leftToDo } = handedOn(token);
