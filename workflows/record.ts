@@ -12,13 +12,13 @@ import {
 import { RECORD_CONFLICT, RECORD_QUERY, RECORD_UPDATE, follows, stateOf, written } from '../src/contracts/record';
 import type { RecordState, RecordWrite } from '../src/contracts/record';
 
-/** A write costs five events; the server ends a run after 2,000 writes. */
+/** A write costs five events. The server ends a run after 2,000 writes. */
 const EVENTS_OF_ONE_RUN = 200;
 
 /**
- * Keeps what outlives the runs of one deployment. Workers start it, write with updates and read with a query; nobody else
- * has anything to do with it. It cannot check a mark and believes nothing: a write is taken where it follows the last one.
- * It never ends. Where somebody ended it the next worker that reads starts it again from its last state.
+ * Keeps what outlives the runs of one deployment. Only workers use it: they start it, write with updates and read with a query.
+ * It cannot check a mark and trusts nothing: a write is accepted if it follows the last one. It never ends. If somebody ended
+ * it, the next worker that reads starts it again from its last state.
  */
 export async function record(start?: unknown): Promise<never> {
   let state = stateOf(start);
@@ -35,10 +35,10 @@ export async function record(start?: unknown): Promise<never> {
   setHandler(
     defineUpdate<void, [RecordWrite]>(RECORD_UPDATE),
     (write) => {
-      // Again: another write of the same task may have been taken since the validator looked.
+      // Checked again: another write of the same task may have been accepted since the validator looked.
       refuseConflict(write);
       state = written(state, write);
-      // Judged where the history has an event: a replay must come to the same at the same place.
+      // Decided where the history has an event, so that a replay decides the same at the same place.
       isFull = workflowInfo().historyLength > EVENTS_OF_ONE_RUN || workflowInfo().continueAsNewSuggested;
     },
     { validator: refuseConflict, description: 'For the workers' },

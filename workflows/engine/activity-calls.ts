@@ -17,10 +17,10 @@ const READ: ActivityOptions = {
 };
 
 /**
- * Changes something: reads, acts, confirms. Heartbeats by timer, so that a killed worker costs seconds. The interval
- * before another attempt, with the heartbeat timeout, is longer than the HTTP time-out of a change: a worker that lost
- * its connection to Temporal has stopped calling when the next attempt reads the state. Activities wait out what may pass
- * within budgets of their own (the inventory bounds those of changes: an attempt that Temporal ends tells no reason); the few
+ * Changes something: reads, acts, confirms. Heartbeats by timer, so that a killed worker costs seconds. The interval before
+ * another attempt plus the heartbeat timeout is longer than the HTTP timeout of a change: a worker that lost its connection to
+ * Temporal has stopped calling when the next attempt reads the state. Activities wait out temporary failures within their own
+ * budgets. The inventory limits the budgets of changes, because an attempt that Temporal ends reports no reason. The few
  * attempts are for lost workers, and end in a parked step within a minute.
  */
 const CHANGE: ActivityOptions = {
@@ -32,8 +32,8 @@ const CHANGE: ActivityOptions = {
 };
 
 /**
- * One long wait that polls inside: its budget comes from the inventory, and what may pass is waited out there. The few
- * attempts are for lost workers: an error that no poll waits out parks the step instead of being tried again unseen.
+ * One long wait that polls inside. Its budget comes from the inventory, and temporary failures are waited out there. The few
+ * attempts are for lost workers: an error that no poll waits out parks the step instead of being retried unseen.
  */
 const WAIT: ActivityOptions = {
   startToCloseTimeout: '6 hours',
@@ -44,8 +44,8 @@ const WAIT: ActivityOptions = {
 };
 
 /**
- * Inside an outage: noticed and tried again within seconds (decision 21). The sum of both intervals of a change is longer
- * than the HTTP time-out of a change of roles.
+ * Inside an outage: a lost worker is noticed and the activity retried within seconds (decision 21). The two intervals of a
+ * change add up to more than the HTTP timeout of a role change.
  */
 const LOST_IN_OUTAGE = { heartbeatTimeout: '2500 ms' } as const;
 const OUTAGE_WAIT: ActivityOptions = {
@@ -57,13 +57,13 @@ const OUTAGE_CHANGE: ActivityOptions = {
   retry: { initialInterval: '2 seconds', backoffCoefficient: 1.5, maximumInterval: '6 seconds', maximumAttempts: 5 },
 };
 
-/** Needs the ceremony's keys: runs where they are. */
+/** Needs the ceremony's keys, so it runs on the host that has them. */
 const KEYS: ActivityOptions = { ...CHANGE, scheduleToStartTimeout: '30 seconds' };
 
-/** What nobody tries again: reads find out whether it was done. */
+/** Never retried. Reads find out whether it was done. */
 const ONCE: ActivityOptions = { ...KEYS, retry: { maximumAttempts: 1 } };
 
-/** How Temporal runs the activities of each kind: always with few attempts and within a bounded time. */
+/** How Temporal runs the activities of each kind: always with few attempts and in limited time. */
 const OPTIONS = {
   read: READ,
   wait: WAIT,
@@ -104,11 +104,11 @@ export const activities: StepCalls = new Proxy({} as StepCalls, {
 });
 
 type Kinds = typeof ACTIVITY_KINDS;
-/** What only reads: may be repeated at will. */
+/** Activities that only read. They may be repeated at will. */
 type Reads = { [K in keyof Kinds as Kinds[K] extends 'read' ? K : never]: RunbookActivities[K] };
 
 /**
- * Checks of what people sent. Activities, and never local ones: what follows from a local activity is told before the
- * events of the same workflow task when it is replayed, and after them where a query was answered meanwhile.
+ * Checks of what people sent. Always regular activities, never local ones: in a replay, what follows from a local activity comes
+ * before the events of the same workflow task, but after them if a query was answered meanwhile.
  */
 export const checks = proxyActivities<Reads>({ ...READ, summary: 'Check what was sent' });

@@ -9,23 +9,23 @@ import { RunStopped, failureFacts, stepFailure } from './failures';
 import { passGate } from './gates';
 import type { Run } from './run';
 
-/** What a gate is opened for. */
+/** What a gate is opened with. */
 export interface Asked {
   readonly requestedBy?: string | undefined;
   readonly window?: ChangeWindow | undefined;
 }
 
-/** Whether an activity refused approvals for their age alone: new ones of the same gate serve. */
+/** Whether an activity refused the approvals only because of their age. New approvals of the same gate help then. */
 export function areTooOld({ code, about }: FailureFacts): boolean {
   return code === 'NOT_APPROVED' && about === APPROVALS_TOO_OLD;
 }
 
 /**
- * The plan of a run with what people approved of it. How old an approval may be is judged by the activity that acts, and
- * by nobody else: where it finds them too old its step parks, and `retry` asks their gate again.
+ * The plan of a run, with its approvals. Only the activity that acts decides whether an approval is too old. If it is, the step
+ * parks, and `retry` opens the gate again.
  */
 export class Approvals {
-  /** Why the approvals of a gate count no more. */
+  /** Gates whose approvals do not count any more, with the reason. */
   readonly #old = new Map<GateName, FailureFacts>();
 
   constructor(
@@ -37,8 +37,8 @@ export class Approvals {
   ) {}
 
   /**
-   * Carries out what begins something, in the body of a step. Where the approvals of its gate were too old at the last
-   * try, they are asked for first.
+   * Runs what begins something, in the body of a step. If the approvals of its gate were too old at the last try, new ones are
+   * asked for first.
    */
   async begin<T>(gate: GateName, carryOut: (authority: Authority) => Promise<T>): Promise<T> {
     const old = this.#old.get(gate);
@@ -47,17 +47,17 @@ export class Approvals {
       return await carryOut(this.authority);
     } catch (error) {
       const failure = failureFacts(error);
-      // Where it is not known what an earlier try sent, the next one looks before anybody is asked.
+      // If it is not known what an earlier try sent, the next try reads before anybody is asked.
       if (failure?.outcomeKnown === true && areTooOld(failure)) this.#old.set(gate, failure);
       throw error;
     }
   }
 
-  /** Opens the gate again: what the run holds is kept, and the new approvals come beside the old ones. */
+  /** Opens the gate again. What the run holds is kept, and the new approvals are added to the old ones. */
   async renew(gate: GateName, { observed = 'nothing more' }: FailureFacts): Promise<void> {
     const { state } = this.run;
     const { phase } = state;
-    // For whoever looks at the phase alone an outage stays one.
+    // An outage stays one for anybody who looks only at the phase.
     if (phase !== 'outage') state.enterPhase('waiting-for-people');
     await this.further(gate, `the approvals were too old right before the change (${observed})`);
     this.#old.delete(gate);
@@ -67,13 +67,13 @@ export class Approvals {
   /**
    * Opens one more gate over the same plan, such as `force`.
    *
-   * @param again - why, where it was met before
+   * @param again - why, if it was met before
    */
   async further(gate: GateName, again?: string): Promise<void> {
     const { plan, approvals } = this.authority;
     const { requestedBy } = this.asked;
     const more = await passGate(this.run, { gate, gates: this.gates, planDigest: plan.digest, requestedBy, again });
-    // Clients without a primary wait for no clock.
+    // While clients have no primary, the run does not wait for a clock.
     if (!this.run.state.serviceIsOut)
       await awaitWindow(this.run, this.asked.window, `what gate ${gate} allows was not begun`);
     this.authority = { plan, approvals: [...approvals, ...more] };
@@ -81,11 +81,11 @@ export class Approvals {
 }
 
 /**
- * Nothing is changed before the window begins, and nothing is begun after its end: looked at after everything that may
- * have taken its time.
+ * Nothing is changed before the window begins, and nothing is begun after its end. Checked after everything that may have taken
+ * time.
  *
- * @param left - what is told of a run that came too late
- * @returns whether the window was waited for
+ * @param left - what to report about a run that came too late
+ * @returns whether the run waited for the window
  */
 export async function awaitWindow(
   run: Run,
@@ -106,11 +106,11 @@ export async function awaitWindow(
 /** The plan and the route of an assessment that was not refused. */
 export function planned<R>(assessed: Assessment<R>): { readonly plan: PlanDocument; readonly route: R } {
   const { plan, route } = assessed;
-  if (!plan || route === undefined) throw stepFailure('PRECONDITION_FAILED', 'No plan can be made of what was read.');
+  if (!plan || route === undefined) throw stepFailure('PRECONDITION_FAILED', 'No plan can be made from what was read.');
   return { plan, route };
 }
 
-/** Why the run must not go on, and each check that stands against it; undefined where everything holds. */
+/** Why the run must not continue, with one finding for each failed check; undefined if every check passes. */
 export function refusalOf({ preconditions, plan }: Pick<Assessment<unknown>, 'preconditions' | 'plan'>) {
   const failed = preconditions.filter(({ verdict }) => verdict === 'fail');
   if (failed.length === 0 && plan) return undefined;
@@ -121,7 +121,7 @@ export function refusalOf({ preconditions, plan }: Pick<Assessment<unknown>, 'pr
     needed: failed[0]?.needed,
     next: failed.flatMap(({ next }) => next ?? []).join(' '),
   });
-  // One each: it is the first thing that people ask of a run that was refused.
+  // One finding for each check: it is the first thing that people ask about a refused run.
   const findings = failed.map((each): Finding => ({
     ...{ severity: 'warning', code: CHECK_FAILED, text: textOf(each) },
     ...(each.next && { next: each.next }),

@@ -3,7 +3,7 @@ import { escapeMarkdown, inCode, inLines, prose } from '../../src/contracts/word
 import { inOutage, phaseText, receiptText, statusText, stepText } from '../../src/words/status';
 import type { Line, Statement } from '../../src/words/status';
 
-/** What the Web UI of Temporal calls the things that people are told to use there; a test compares it with the dev server's. */
+/** Names in Temporal's Web UI that people are told to use. A test compares them with those of the dev server. */
 export const WEB_UI = {
   actions: 'More Actions',
   sendSignal: 'Send a Signal',
@@ -17,18 +17,18 @@ export const WEB_UI = {
 } as const;
 
 /**
- * How a signal is sent there. Tab comes before the button: the field formats what was pasted when it is left, the form
- * grows, and a click on the button would miss it and may close the form.
+ * How to send a signal in the Web UI. Tab comes before the button: the field formats the pasted text when it loses focus, the
+ * form grows, and a click on the button would miss it and may close the form.
  *
  * @param signal - its name, as Markdown
- * @param what - what is pasted
+ * @param what - the text to paste
  */
 function sendInWebUi(signal: string, what: string): string {
   const { actions, sendSignal, data, submit } = WEB_UI;
   return `${actions}, ${sendSignal}, ${signal}; paste ${what} into ${data}, press Tab, ${submit}`;
 }
 
-/** Bytes. The server refuses details above 20,000; older steps give way first. */
+/** Bytes. The server refuses details above 20,000. Older steps are left out first. */
 const MAX_BYTES = 15_000;
 const RECEIPTS_SHOWN = 5;
 
@@ -42,7 +42,7 @@ const HERE: Partial<Record<Waiting['for'], readonly string[]>> = {
   decision: [sendInWebUi('`decide`', PRINTED)],
 };
 
-/** What the Web UI shows on the tab User Metadata. No tables, no lists inside of lists: the Web UI runs them together. */
+/** What the Web UI shows on the tab User Metadata. No tables and no nested lists, because the Web UI runs them together. */
 export function currentDetails(given: RunStatus): string {
   const status = inLines(given);
   const { waiting, receipts } = status;
@@ -75,7 +75,7 @@ function sentence({ title, text }: Statement): string {
   return `**${prose(title)}**${prose(text)}`;
 }
 
-/** A list item each; where some lines have others below them, paragraphs and lists, never a list inside of a list. */
+/** One list item each. If some lines have others below them: paragraphs and lists, never a nested list. */
 function paragraphs(statement: Statement): string[] {
   const { lines } = statement;
   const words = ({ text, command }: Line) => `${prose(text)}${command ? `: ${inCode(command)}` : ''}`;
@@ -88,7 +88,7 @@ function paragraphs(statement: Statement): string[] {
   return [sentence(statement), '', ...shown];
 }
 
-/** To the second: a person compares it with a clock. */
+/** To the second, because people compare it with a clock. */
 function timeOf(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }

@@ -9,7 +9,7 @@ import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { escapeUntrusted } from '../../src/contracts/words';
 
-/** What is known of a failed step. */
+/** What is known about a failed step. */
 export interface FailureFacts {
   readonly code: string;
   readonly message: string;
@@ -17,9 +17,9 @@ export interface FailureFacts {
   readonly needed?: string;
   readonly next?: string;
   readonly cluster?: string;
-  /** What exactly it is about, as a decision names it. */
+  /** The exact subject, if decisions depend on it. */
   readonly about?: string;
-  /** What people must know beside it. */
+  /** What else people must know. */
   readonly findings?: readonly Finding[];
   /** Whether the effect of the last call is known. */
   readonly outcomeKnown: boolean;
@@ -55,7 +55,7 @@ export class OutageDecision extends Error {
   }
 }
 
-/** A step failed and the runbook said that it deals with it. */
+/** A step failed, and the runbook handles the failure itself. */
 export class StepFailed extends Error {
   constructor(
     readonly step: string,
@@ -66,15 +66,15 @@ export class StepFailed extends Error {
   }
 }
 
-/** Reads the facts out of what an activity or a step body threw; undefined for what is no failure of the step. */
+/** The facts of what an activity or a step body threw; undefined if it is not a failure of the step. */
 export function failureFacts(error: unknown): FailureFacts | undefined {
   if (isCancellation(error)) return undefined;
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure) {
     const { message, type, details } = cause;
-    // Not one of ours, or not complete: nothing vouches for what the last call did.
-    const { outcomeKnown = false, ...told } = (details?.[0] ?? {}) as Partial<FailureFacts>;
-    const { observed, needed, next, cluster, about, findings } = told;
+    // Not one of ours, or incomplete: nothing vouches for what the last call did.
+    const { outcomeKnown = false, ...facts } = (details?.[0] ?? {}) as Partial<FailureFacts>;
+    const { observed, needed, next, cluster, about, findings } = facts;
     return { code: type ?? 'INTERNAL', message, observed, needed, next, cluster, about, findings, outcomeKnown };
   }
   if (cause instanceof TimeoutFailure) {
@@ -83,15 +83,15 @@ export function failureFacts(error: unknown): FailureFacts | undefined {
       code: waitedForWorker ? 'WORKER_UNREACHABLE' : 'ACTIVITY_TIMEOUT',
       message: waitedForWorker
         ? 'No worker that holds the keys took the task in time.'
-        : 'The activity did not end within its time; what its last call did is not known here.',
-      next: 'Look whether a worker runs, then retry: the activity reads the state before it acts.',
+        : 'The activity did not end in time. It is not known what its last call did.',
+      next: 'Check that a worker is running, then retry. The activity reads the state before it acts.',
       outcomeKnown: waitedForWorker,
     };
   }
   return undefined;
 }
 
-/** A failure that a step body raises itself; it parks the step like a failed activity. */
+/** A failure that a step body raises itself. It parks the step like a failed activity. */
 export function stepFailure(
   code: string,
   message: string,
@@ -105,18 +105,18 @@ export function stepFailure(
   });
 }
 
-/** Whether the error means that this run was cancelled rather than that something failed. */
+/** Whether the error means that this run was cancelled, not that something failed. */
 export function isStop(error: unknown): boolean {
   return error instanceof RunStopped || error instanceof CancelledFailure || isCancellation(error);
 }
 
-/** Runs branches side by side and waits for every one, also where one fails: none is left running unseen. */
+/** Runs branches in parallel and waits for all of them, even if one fails, so that none keeps running unseen. */
 export async function inParallel<const T extends readonly unknown[]>(branches: T) {
   await Promise.allSettled(branches);
   return Promise.all(branches);
 }
 
-/** Inside an outage what only reads waits for nobody: what it could not read is not proven. */
+/** Inside an outage, a step that only reads waits for nobody. What it could not read is not proven. */
 export async function readInOutage<T>(
   step: Promise<T>,
   failed: (failure: FailureFacts) => void = () => undefined,

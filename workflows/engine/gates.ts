@@ -14,33 +14,33 @@ import { giveReceipts } from './verdicts';
 /** A point where the run waits for people to approve what comes next. */
 export interface GateRequest {
   readonly gate: GateName;
-  /** Who may approve which gate, as the assessment of the plan tells. */
+  /** Who may approve which gate, from the assessment of the plan. */
   readonly gates: Assessment<unknown>['gates'];
   readonly planDigest: string;
   readonly requestedBy?: string | undefined;
-  /** Why it is opened again, where it was met before. */
+  /** Why it is opened again, if it was met before. */
   readonly again?: string | undefined;
-  /** What it approves ends an outage, also where the run has not said yet that there is one. */
+  /** Its approval ends an outage, even if the run has not recorded the outage yet. */
   readonly endsOutage?: boolean | undefined;
 }
 
 /**
- * Opens the gate and waits until its policy is met. While clients have no primary no clock ends that: people are reminded.
+ * Opens the gate and waits until its policy is met. While clients have no primary, no clock ends the wait: people are reminded.
  *
- * @returns the approvals as they arrived: dangerous activities verify them again
- * @throws RunStopped where somebody rejected, the gate's time passed, or the run was stopped
+ * @returns the approvals as they arrived; dangerous activities verify them again
+ * @throws RunStopped if somebody rejected, the time of the gate ran out, or the run was stopped
  */
 export async function passGate(run: Run, request: GateRequest): Promise<readonly unknown[]> {
   const { gate, planDigest, again } = request;
   const policy = request.gates[gate];
-  if (!policy) throw new TypeError(`the assessment tells no policy of gate ${gate}`);
+  if (!policy) throw new TypeError(`the assessment has no policy for gate ${gate}`);
   const record = (state: 'opened' | 'approved' | 'rejected' | 'expired', by: readonly Attested[] = []) =>
     run.state.fact({ kind: 'gate', gate, state, planDigest, by });
   const counted: Counted[] = [];
   const metWith = run.gatesMet.get(keyOf(gate, planDigest));
   const openedAt = Date.now();
   let missing: readonly string[] = [
-    `${policy.approvals} of ${policy.approvers.join(', ') || 'nobody: who may approve has not joined, or asked for this run'}`,
+    `${policy.approvals} of ${policy.approvers.join(', ') || 'nobody: the people who may approve have not joined, or requested this run'}`,
   ];
   let approvedBy: readonly Attested[] = [];
   let rejectedBy: Attested | undefined;
@@ -89,16 +89,16 @@ function keyOf(...parts: readonly unknown[]): string {
   return JSON.stringify(parts.map(unwrapDocument));
 }
 
-/** Who approves a gate that opens again must know that it does: what came before counts no more, whoever vouches for it. */
+/** Approvers of a gate that opens again must know that it does. So earlier documents do not count any more, whoever vouches for them. */
 function refusalWhereMet(
   gate: GateName,
   metWith: ReadonlySet<string>,
   openedAt: number,
   { input, receivedAt }: InboxItem,
 ): Pick<Receipt, 'code' | 'text'> | undefined {
-  const anew = `approve or reject anew: \`${nextCommandOf.approve(workflowInfo().workflowId, gate)}\``;
+  const anew = `approve or reject again: \`${nextCommandOf.approve(workflowInfo().workflowId, gate)}\``;
   if (metWith.has(keyOf(input)))
-    return { code: 'repeated', text: withNext(`gate ${gate} was met with this very document before`, anew) };
+    return { code: 'repeated', text: withNext(`gate ${gate} was already met with this document`, anew) };
   // What arrived in the same turn came before it: nobody could know yet that the gate opens.
   if (receivedAt > openedAt) return undefined;
   return { code: 'sent-before', text: withNext(`sent before gate ${gate} was opened again`, anew) };
@@ -107,9 +107,9 @@ function refusalWhereMet(
 /** An approval that counts. */
 interface Counted {
   readonly arrival: number;
-  /** As it arrived; where the server vouches for the sender, with the number of the signal, by which it is found again. */
+  /** As it arrived. If the server vouches for the sender: with the number of the signal, by which it can be found again. */
   readonly approval: unknown;
-  /** By which a signed one is known again. */
+  /** Identifies a signed document that is sent again. */
   readonly document: string | undefined;
 }
 

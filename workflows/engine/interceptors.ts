@@ -29,21 +29,21 @@ interface StepScope {
 const scopes = new AsyncLocalStorage<StepScope>();
 
 /**
- * Runs `body`, of which every activity belongs to this step; number 0 is none of the timeline. Handlers of signals and
- * updates are outside of it.
+ * Runs `body`. All its activities belong to this step; number 0 is not shown in the timeline. Handlers of signals and updates are
+ * outside the step.
  */
 export function inStep<T>(state: StepScope['state'], step: StepPosition, body: () => Promise<T>): Promise<T> {
   return scopes.run({ state, step }, body);
 }
 
-/** Tells each activity of a step which one it serves, as its summary and in the header; and keeps what came of it. */
+/** Passes its step to each activity, as summary and in the header, and records what came of it. */
 class StepInterceptor implements WorkflowOutboundCallsInterceptor {
   async scheduleActivity(
     input: ActivityInput,
     next: Next<WorkflowOutboundCallsInterceptor, 'scheduleActivity'>,
   ): Promise<unknown> {
     const scope = scopes.getStore();
-    // What has a summary of its own belongs to no step, such as a notification that a step gives rise to.
+    // An activity with its own summary belongs to no step, for example a notification that a step causes.
     if (scope === undefined || input.options.summary !== undefined) return withoutServed(await next(input)).result;
     const { state, step } = scope;
     const { name, number, attempt } = step;
@@ -59,12 +59,12 @@ class StepInterceptor implements WorkflowOutboundCallsInterceptor {
   }
 }
 
-/** What names begin with that the SDK keeps for itself. */
+/** Prefix of names that the SDK reserves. */
 const RESERVED = '__temporal_';
 
 /**
- * What people send, before the SDK decodes it. It throws at a signal of such a name before any handler gets it, which would
- * fail every task of the run, for good: under another name it is refused like any other that no runbook knows.
+ * Receives what people send before the SDK decodes it. At a signal with a reserved name, the SDK throws before any handler gets
+ * it, and would fail every task of the run for good. Under another name it is refused like any other unknown signal.
  */
 const arrivals: WorkflowInternalsInterceptor = {
   activate: (input, next) => {
@@ -76,7 +76,7 @@ const arrivals: WorkflowInternalsInterceptor = {
   },
 };
 
-/** Found by the SDK under this name, in the modules that the bundle was told. */
+/** The SDK finds it under this name, in the modules that are configured for the bundle. */
 export const interceptors = (): WorkflowInterceptors => ({
   outbound: [new StepInterceptor()],
   internals: [arrivals],
@@ -84,14 +84,14 @@ export const interceptors = (): WorkflowInterceptors => ({
 
 type Changing = { -readonly [K in keyof ActivityRecord]: ActivityRecord[K] };
 
-/** What the activities of a run's steps were given and gave, in the order in which they were ordered. */
+/** Input and result of the activities of a run's steps, in the order in which they were ordered. */
 export class ActivityLog {
   readonly records: ActivityRecord[] = [];
 
-  /** @param found - takes what an activity found */
+  /** @param found - receives the findings of an activity */
   constructor(private readonly found: (findings: readonly Finding[]) => void) {}
 
-  /** Orders an activity and keeps what came of it. */
+  /** Orders an activity and records what came of it. */
   async note(type: string, step: StepPosition, input: unknown, order: () => Promise<unknown>): Promise<unknown> {
     const { name, number, attempt } = step;
     const record: Changing = {
@@ -115,13 +115,13 @@ export class ActivityLog {
   }
 }
 
-/** A result without what the worker measured beside it. */
+/** A result without what the worker measured. */
 function withoutServed(answer: unknown): { readonly result: unknown; readonly served?: Served } {
   const { served, ...result } = fieldsOf(answer) as { readonly served?: Served };
   return served === undefined ? { result: answer } : { result, served };
 }
 
-/** The worker's clock may differ from the server's: what it measured is held within the run's own times. */
+/** The worker's clock may differ from the server's, so what it measured is clamped to the run's own times. */
 function close(record: Changing, state: ActivityRecord['state'], served?: Served): void {
   const now = Date.now();
   const within = (at: number) => Math.min(Math.max(at, record.scheduledAt), now);
@@ -133,7 +133,7 @@ function close(record: Changing, state: ActivityRecord['state'], served?: Served
   record.workerLost = served.workerLost === true;
 }
 
-/** Beside the facts of the failure, as it stands beside a result. */
+/** It is in the details after the facts of the failure, as it is in a result. */
 function servedOf(error: unknown): Served | undefined {
   const cause = error instanceof ActivityFailure ? error.cause : undefined;
   const details = cause instanceof ApplicationFailure ? cause.details : undefined;

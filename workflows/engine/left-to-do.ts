@@ -1,17 +1,17 @@
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { failureFacts } from './failures';
 
-/** Who is primary: what is said of it replaces what was said before. */
+/** Key of the line about which cluster is primary. A new line replaces the old one. */
 export const rolesOf = (kind: ReplicationKind) => `roles ${kind}` as const;
 
 /**
- * What people have to do where the run ends now. It is said before a change is ordered and settled by its result, so that
- * a run that is ended from outside, at whatever point, says it too.
+ * What people have to do if the run ends now. A line is added before a change is ordered, and settled by its result, so that it
+ * is there too if the run is ended from outside, at whatever point.
  */
 export class LeftToDo {
   readonly #left = new Map<string, string>();
 
-  /** @param about - what it is replaced and settled by; the text itself where nothing more is said of the matter */
+  /** @param about - key by which the line is replaced and settled; default: the text itself */
   add(text: string, about = text): void {
     this.#left.set(about, text);
   }
@@ -21,10 +21,10 @@ export class LeftToDo {
   }
 
   /**
-   * Orders one change. Where it is refused for certain, what was left before is left still.
+   * Orders one change. If it is refused with certainty, the line from before applies again.
    *
-   * @param unknown - what is left as long as nobody knows what became of it; nothing of the matter where it is undefined
-   * @param afterwards - what is left once it is done
+   * @param unknown - the line while the outcome is not known; undefined: none for this key
+   * @param afterwards - the line once the change is done
    */
   async during<T>(
     about: string,
@@ -51,7 +51,7 @@ export class LeftToDo {
     }
   }
 
-  /** All of it, who is primary first. */
+  /** All lines, those about the primary first. */
   get texts(): readonly string[] {
     const ofRoles = ([about]: readonly [string, string]) => about.startsWith('roles ');
     const all = [...this.#left];

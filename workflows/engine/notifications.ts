@@ -8,45 +8,45 @@ import { CHECK_FAILED, criticalOpen } from '../../src/contracts/run-status';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
 
-/** Reminders at the configured interval; after so many of one wait the interval doubles each time. */
+/** Reminders come at the configured interval. After this many of one wait, the interval doubles each time. */
 const STEADY_REMINDERS = 6;
 const LONGEST_INTERVAL_MS = 6 * 3_600_000;
-/** What is still under way when the run ends may take this long; people wait for the lock. */
+/** How long the end of a run waits for notifications that are under way. People wait for the lock. */
 const LAST_WAIT_MS = 15_000;
 
 /**
- * Its own few attempts within a short time: the activity itself tries each target again, and another attempt of Temporal,
- * after a lost worker, would tell the others twice.
+ * Its own few attempts within a short time. The activity itself retries each target, and another attempt by Temporal, after a
+ * lost worker, would notify the others twice.
  */
 const { notify } = proxyActivities<Pick<RunbookActivities, 'notify'>>({
   startToCloseTimeout: '30 seconds',
   scheduleToCloseTimeout: '1 minute',
   heartbeatTimeout: '10 seconds',
   retry: { maximumAttempts: 2, initialInterval: '2 seconds' },
-  summary: 'Tell people outside of the run',
+  summary: 'Notify people outside the run',
 });
 
 type Message = Pick<Notification, 'event' | 'severity' | 'subject'> & Partial<Notification>;
 
 /**
- * Tells people outside of the run what happens. In the background: nothing here is awaited by a step, a target that is
- * down becomes one finding, and a site without targets costs no history event.
+ * Notifies people outside the run. It works in the background: no step waits for it, a target that is down becomes one finding,
+ * and a site without targets costs no history event.
  */
 export class Notifications {
   #site: NotificationFacts | undefined;
-  /** `true`: nothing but alarms, of a run that touches nothing. `unless-wrong`: not that it started or ended well. */
+  /** `true`: only alarms, for a run that touches nothing. `unless-wrong`: not that it started or ended well. */
   quiet: boolean | 'unless-wrong' = false;
   #startedAs: RunbookName | undefined;
   #number = 0;
   #pending = 0;
   readonly #failed = new Set<string>();
-  /** What is waited for, each with a mark of its own: a matter that ended and began anew is another one. */
+  /** What is waited for, each with its own mark: a wait that ended and began again is another one. */
   readonly #open = new Map<string, symbol>();
   #protectedAgain = false;
 
   constructor(private readonly state: RunState) {}
 
-  /** Takes what the workers' inventory says; from here on people are told. */
+  /** Sets what the workers' inventory says. Notifications begin here. */
   begin(site: NotificationFacts | undefined): void {
     if (this.quiet === true || !site) return;
     this.#site = site;
@@ -58,10 +58,10 @@ export class Notifications {
     for (const [key, waiting] of this.state.waiting) this.waitBegan(key, waiting);
   }
 
-  /** The run waits for people. A parked step is told at once; inside an outage it is meant to wake somebody. */
+  /** The run waits for people. A parked step is reported at once; inside an outage it is meant to wake somebody. */
   waitBegan(key: string, waiting: Waiting): void {
     const site = this.#site;
-    // The clock is waited for, not people.
+    // This waits for the clock, not for people.
     if (!site || waiting.for === 'window') return;
     const mark = Symbol(key);
     this.#open.set(key, mark);
@@ -72,7 +72,7 @@ export class Notifications {
     void CancellationScope.nonCancellable(() => this.#remind(site, key, mark));
   }
 
-  /** Something happened to what is waited for: it is told with what is waited for now. */
+  /** Something happened to a wait. It is reported together with what is waited for now. */
   ofWait(key: string, event: NotificationEvent, words: string): void {
     const waiting = this.state.waiting.get(key);
     const severity = this.#keptOut ? 'critical' : 'info';
@@ -99,7 +99,7 @@ export class Notifications {
     this.#tell({ event: 'service-ready', severity: 'info', subject: 'outage' });
   }
 
-  /** A DR secondary streams from the new primary. Only the first one is told. */
+  /** A DR secondary streams from the new primary. Only the first one is reported. */
   protectedAgain(secondary: string, primary: string): void {
     if (this.#protectedAgain) return;
     this.#protectedAgain = true;
@@ -107,7 +107,7 @@ export class Notifications {
     this.#tell({ event: 'protected-again', severity: 'info', subject: 'protection', streaming });
   }
 
-  /** Something that cannot wait for the report: told at once, also by a quiet run, and before the site is known. */
+  /** Something that cannot wait for the report. Sent at once, even by a quiet run, and before the site is known. */
   alarm({ code, text: words }: Finding): void {
     const subject = `finding:${code}`;
     this.#send({ event: 'critical-finding', severity: 'critical', subject, finding: code, words });
@@ -122,7 +122,7 @@ export class Notifications {
     this.#tell({ event: 'finished', severity, subject: 'run', outcome, leftToDo, ...(words && { words }) });
   }
 
-  /** Waits, for a short time, for what is under way; what is not known to be told then becomes a finding. */
+  /** Waits a short time for what is under way. What is not confirmed by then becomes a finding. */
   async settle(): Promise<void> {
     if (this.#pending === 0 || (await condition(() => this.#pending === 0, LAST_WAIT_MS))) return;
     this.state.finding({
@@ -132,7 +132,7 @@ export class Notifications {
     });
   }
 
-  /** What is waited for keeps clients out. */
+  /** Whether the wait keeps clients out. */
   get #keptOut(): boolean {
     return this.state.serviceIsOut || this.state.holdsClients;
   }
@@ -189,19 +189,19 @@ export class Notifications {
     });
   }
 
-  /** Never throws: what cannot be told must not stop what is done. */
+  /** Never throws: a failed notification must not stop the run. */
   async #deliver(deployment: string, notification: Notification): Promise<void> {
     try {
       const { failed } = await notify({ deployment, notification });
       for (const { target, kind, why } of failed)
-        this.#noteFailed(target, `${target} (${kind}) was not told that ${notification.event}: ${why}.`);
+        this.#noteFailed(target, `${target} (${kind}) did not get the notification ${notification.event}: ${why}.`);
     } catch (error) {
       const code = failureFacts(error)?.code ?? 'INTERNAL';
-      this.#noteFailed('', `Nobody was told that ${notification.event} (${code}).`);
+      this.#noteFailed('', `Nobody got the notification ${notification.event} (${code}).`);
     }
   }
 
-  /** One finding per target: the first failure tells it all. */
+  /** One finding per target, for the first failure. */
   #noteFailed(target: string, text: string): void {
     if (this.#failed.has(target)) return;
     this.#failed.add(target);
@@ -209,7 +209,7 @@ export class Notifications {
       severity: 'warning',
       code: 'notification-failed',
       text,
-      next: 'Put the target in order, in the inventory or where it runs. The run does not depend on it.',
+      next: 'Fix the target, in the inventory or where it runs. The run does not depend on it.',
     });
   }
 }

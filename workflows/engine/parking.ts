@@ -10,35 +10,35 @@ import { escapeUntrusted } from '../../src/contracts/words';
 export interface Choice {
   readonly action: DecisionAction;
   readonly effect: string;
-  /** It counts when a second, different person decides the same. */
+  /** It counts once a second, different person decides the same. */
   readonly needsTwo?: boolean;
 }
 
 export const RETRY: Choice = { action: 'retry', effect: 'run the step again; it reads the state before it acts' };
 export const ABORT: Choice = {
   action: 'abort',
-  effect: 'end the run here; what was done stays, clean-ups run, the report says what is left',
+  effect: 'end the run here; what was done stays, clean-ups run, and the report lists what is left to do',
 };
 
 /** Inside an outage there is no harmless end. */
 export const LEAVE: Choice = {
   action: 'leave',
-  effect: 'end the run now; NO cluster is primary and a person must promote one by hand',
+  effect: 'end the run now; NO cluster is primary and a person must promote one manually',
 };
 
 type OnFailure = 'throw' | ((failure: FailureFacts) => 'throw' | 'park');
 
-/** What a step may be told beside its name and body. */
+/** Options of a step. */
 export interface StepOptions {
-  /** Choices beside `retry`, where the step parks; `abort` alone where nothing is given. */
+  /** Choices besides `retry`, if the step parks. Default: the choice that ends the run. */
   readonly choices?: readonly Choice[] | undefined;
-  /** What a retry does here, beside {@link RETRY}. */
+  /** What a retry does here. Default: {@link RETRY}. */
   readonly retryEffect?: string | undefined;
-  /** `throw`: the runbook itself deals with the failure; the step ends as failed. It parks where nothing is given. */
+  /** `throw`: the runbook handles the failure itself, and the step ends as failed. Default: it parks. */
   readonly onFailure?: OnFailure;
-  /** What is left to do where it is skipped is replaced and settled by this. */
+  /** Key of the line that skipping the step adds to what is left to do. */
   readonly leftAs?: string;
-  /** Skipping it counts only when a second, different person decides it too. */
+  /** Skipping counts only once a second, different person decides it too. */
   readonly skipNeedsTwo?: boolean;
 }
 
@@ -47,7 +47,7 @@ export interface Decision {
   readonly action: DecisionAction;
   readonly by: Attested;
   readonly reason: string;
-  /** The run that it names: of one that was reset behind it, the one before. */
+  /** The run that the decision names. For a run that was reset, that is the one before the reset. */
   readonly rid: string;
 }
 
@@ -58,7 +58,7 @@ interface ParkedStep {
   /** What was decided, and waits for a second person. */
   first?: Decision;
   decision?: Decision;
-  /** Tells anew what is waited for. */
+  /** Updates what is shown as waited for. */
   show?: () => void;
 }
 
@@ -72,9 +72,9 @@ export class Parking {
   constructor(private readonly state: RunState) {}
 
   /**
-   * Says what failed and what each choice does, and waits.
+   * Shows what failed and what each choice does, and waits.
    *
-   * @returns undefined where `waitFor` ended before a decision came
+   * @returns undefined if `waitFor` ended before a decision arrived
    */
   async park(
     step: string,
@@ -108,7 +108,7 @@ export class Parking {
     return decision;
   }
 
-  /** Checks decisions as they arrive: each must name this run, a parked step, its parking number and one of its choices. */
+  /** Checks decisions as they arrive. Each must name this run, a parked step, its parking number and one of its choices. */
   async decide(items: readonly InboxItem[]): Promise<void> {
     const { deployment } = this.state;
     const parked = this.#parked
@@ -118,13 +118,13 @@ export class Parking {
     await giveReceipts(this.state, 'decide', items, check, (verdict) => this.#withSecond(verdict));
   }
 
-  /** Takes what was decided, and says what becomes of it: some choices count only once a second person makes them too. */
+  /** Applies a decision and words its receipt. Some choices count only once a second person makes them too. */
   #withSecond(verdict: CheckedDecision): CheckedDecision {
     const { accepted, decision, by } = verdict;
     if (!accepted || !decision || !by) return verdict;
     const parked = this.#parked.find((each) => each.step === decision.step && each.parkingNo === decision.parkingNo);
     if (!parked || parked.decision)
-      return { ...verdict, accepted: false, code: 'not-parked', text: 'this parking was decided already' };
+      return { ...verdict, accepted: false, code: 'not-parked', text: 'this parking was already decided' };
     const { action, reason, rid } = decision;
     const needsTwo = parked.choices.some((choice) => choice.action === action && choice.needsTwo === true);
     const { first } = parked;
@@ -138,7 +138,7 @@ export class Parking {
       return { ...verdict, code: 'second-needed', text: `${verdict.text}: waits for a second person` };
     }
     if (first.by.name === by.name) {
-      const text = `${escapeUntrusted(by.name)} decided this already: a second, different person is needed`;
+      const text = `${escapeUntrusted(by.name)} already decided this: a second, different person is needed`;
       return { ...verdict, accepted: false, code: 'same-person', text };
     }
     const other = `${escapeUntrusted(first.by.name)}, ${first.by.how}: ${escapeUntrusted(first.reason)}`;

@@ -12,22 +12,22 @@ import { ActivityLog, inStep } from './interceptors';
 import { LeftToDo } from './left-to-do';
 import { Notifications } from './notifications';
 
-/** Receipts that the status query shows: more than one look at what arrived gives, so that nobody waits for theirs in vain. */
+/** Receipts that the status query shows: more than one check of arrivals produces, so that nobody misses theirs. */
 const RECEIPTS_SHOWN = 500;
-/** Receipts that the report keeps: it must stay small enough to be a result. More come only after a flood, which is told. */
+/** Receipts that the report keeps, so that it stays small enough to be a result. Only a flood causes more, and a finding reports it. */
 const RECEIPTS_KEPT = 2_000;
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
-/** A step under way or done; mutable here, shown as {@link TimelineStep}. */
+/** A step under way or done. Mutable here, shown as {@link TimelineStep}. */
 export type StepRecord = { -readonly [K in keyof TimelineStep]: TimelineStep[K] };
 
-/** What a run knows of itself: timeline, activities, facts, what it waits for. Its status and its report are made of it. */
+/** What a run knows about itself: timeline, activities, facts, what it waits for. Status and report are made from it. */
 export class RunState {
   readonly steps: StepRecord[] = [];
   readonly receipts: (Receipt & { readonly at: number })[] = [];
   readonly findings: Finding[] = [];
-  /** What people still have to do after this run, beside what its ending says. */
+  /** What people still have to do after this run, besides what its ending says. */
   readonly left = new LeftToDo();
   readonly waiting = new Map<string, Waiting>();
   /** Decisions that are under way. */
@@ -45,10 +45,10 @@ export class RunState {
   serviceBackAt: number | undefined;
   clientsHeld = false;
   acknowledgedRunId: string | undefined;
-  /** Tells people outside of the run; of alarms alone until the site is known. */
+  /** Notifies people outside the run. Until the site is known, only alarms. */
   readonly notifications: Notifications = new Notifications(this);
   site: SiteFacts = {};
-  /** What the activities of the steps were given and gave. */
+  /** Input and result of the activities of the steps. */
   readonly activities = new ActivityLog((findings) => this.noteFindings(findings));
   readonly #facts: RunFact[] = [];
   ending: RunEnding | undefined;
@@ -57,7 +57,7 @@ export class RunState {
   #receiptsKept = 0;
 
   constructor(
-    /** What the run is: another runbook than its workflow type once a failover took it over. */
+    /** The current runbook. It differs from the workflow type once a failover took the run over. */
     public runbook: RunbookName,
     readonly deployment: string,
     private readonly input: object,
@@ -73,7 +73,7 @@ export class RunState {
     this.enterPhase('checking');
   }
 
-  /** Takes what the workers know of the site. */
+  /** Takes what the workers know about the site. */
   learnSite(site: SiteFacts): void {
     this.site = site;
     this.notifications.begin(site.notifications);
@@ -87,7 +87,7 @@ export class RunState {
   /**
    * Clients have no primary.
    *
-   * @param since - when that began; where it is not known it is counted from the start of this run, as the least
+   * @param since - when that began; if it is not known, it is counted from the start of this run, as a minimum
    */
   outageBegan(since: number | undefined, why: string): void {
     this.outageSince = since ?? workflowInfo().startTime.getTime();
@@ -99,12 +99,12 @@ export class RunState {
     return this.outageSince !== undefined && this.serviceBackAt === undefined;
   }
 
-  /** Before the change: whatever waits then keeps clients out of a cluster that could serve them. */
+  /** Before the change: any wait then keeps clients out of a cluster that could serve them. */
   get holdsClients(): boolean {
     return this.clientsHeld && this.outageSince === undefined;
   }
 
-  /** Runs `body`, whose activities belong to no step of the timeline, such as checks of what people sent. */
+  /** Runs `body`, whose activities belong to no step of the timeline, for example checks of what people sent. */
   besideSteps<T>(name: string, body: () => Promise<T>): Promise<T> {
     return inStep(this, { number: 0, name, attempt: 1 }, body);
   }
@@ -114,7 +114,7 @@ export class RunState {
     for (const finding of findings) this.finding(finding);
   }
 
-  /** A token that nobody holds comes before everything that was found earlier, and is told outside of the run at once. */
+  /** A token that nobody holds comes before all earlier findings, and is reported outside the run at once. */
   finding(finding: Finding): void {
     this.fact({ kind: 'finding', ...finding });
     this.findings.push(finding);
@@ -123,13 +123,13 @@ export class RunState {
     this.notifications.alarm(finding);
   }
 
-  /** A finding that is told outside of the run at once. */
+  /** A finding that is reported outside the run at once. */
   alarm(finding: Finding): void {
     this.finding(finding);
     this.notifications.alarm(finding);
   }
 
-  /** Shown in the status, also where the report has too many already. */
+  /** Shown in the status, even if the report has too many already. */
   receipt(receipt: Receipt): void {
     this.receipts.push({ ...receipt, at: Date.now() });
     if (this.receipts.length > RECEIPTS_SHOWN) this.receipts.shift();
@@ -157,7 +157,7 @@ export class RunState {
     this.show();
   }
 
-  /** As long as `body` runs people, or the clock, are waited for. */
+  /** While `body` runs, the run waits for people or for the clock. */
   async whileWaiting<T>(key: string, waiting: Waiting, body: () => Promise<T>): Promise<T> {
     this.wait(key, waiting);
     try {
@@ -167,13 +167,13 @@ export class RunState {
     }
   }
 
-  /** A decision was accepted: from here on the run does it, and waits for nobody. */
+  /** A decision was accepted. From here on the run carries it out, and waits for nobody. */
   carryOut(decided: CarryingOut): void {
     this.#carryingOut = [...this.#carryingOut, decided];
     this.publish();
   }
 
-  /** A step ended: the one that was decided on, or what was done instead of it. An end of the run lasts until it has ended. */
+  /** A step ended: the one that was decided on, or what was done instead of it. Ending the run lasts until the run has ended. */
   carriedOut({ name, startedAt }: Pick<StepRecord, 'name' | 'startedAt'>): void {
     const under = this.#carryingOut.filter(({ step, action, at }) => {
       if (action === 'abort' || action === 'leave') return true;
@@ -209,7 +209,7 @@ export class RunState {
     };
   }
 
-  /** All that the run knows of itself. */
+  /** All that the run knows about itself. */
   record(): RunRecord {
     const { namespace, workflowId, runId, startTime, historyLength } = workflowInfo();
     const { requestedBy: name } = this.input as { readonly requestedBy?: string };
@@ -249,8 +249,8 @@ export class RunState {
   }
 
   /**
-   * Redraws the details, and the memo where it says something new: `describe` shows it without a worker. A memo costs an
-   * event, so what changes within one turn is written once, and the short phases at the end are left to the result.
+   * Redraws the details, and the memo if it changed: `describe` shows the memo without a worker. A memo costs an event, so changes
+   * within one turn are written once, and the short phases at the end are left to the result.
    */
   publish(): void {
     this.show();

@@ -24,21 +24,21 @@ import { fieldsOf } from '../../src/report/run-record';
 
 type VerifiedOrder = Awaited<ReturnType<typeof checks.checkControls>>['verdicts'][number];
 
-/** One execution of a runbook: its steps, what people tell it, and how it stops. */
+/** One execution of a runbook: its steps, what people send to it, and how it stops. */
 export class Run {
-  /** By gate and plan: the signed approvals that met it before. Where it opens again they are as old as they were. */
+  /** By gate and plan: the signed approvals that already met it. When the gate opens again, they are still as old. */
   readonly gatesMet = new Map<string, ReadonlySet<string>>();
   #held: HeldClients | undefined;
   readonly #parking: Parking;
   #scope: CancellationScope | undefined;
   #stop: RunStopped | undefined;
-  /** What holds the run before its next step. */
+  /** What pauses the run before its next step. */
   #pause: { readonly by: Attested; readonly reason: string } | undefined;
   readonly #cleanUps: (() => Promise<void>)[] = [];
   #outage = false;
-  /** Documents of orders that counted. */
+  /** Digests of orders that counted. */
   readonly #used = new Set<string>();
-  /** Who ordered the take-over that is asked for, and who else must before it counts inside an outage. */
+  /** Who ordered the requested take-over, and who else must order it before it counts inside an outage. */
   #takeOver: { readonly by: readonly Attested[]; readonly missing: readonly string[] } = { by: [], missing: [] };
 
   constructor(
@@ -55,7 +55,7 @@ export class Run {
     });
   }
 
-  /** What holds the clients off: whoever ends with a primary lets them through. */
+  /** What keeps the clients out. A run that ends with a primary releases them. */
   get held(): HeldClients | undefined {
     return this.#held;
   }
@@ -68,7 +68,8 @@ export class Run {
   }
 
   /**
-   * Stops the whole run: branches that wait beside the caller's stop too.
+   * Stops the whole run, including parallel branches that wait.
+   *
    * @returns the stop, for the caller to throw
    */
   stop(stop: RunStopped): RunStopped {
@@ -77,7 +78,7 @@ export class Run {
     return stop;
   }
 
-  /** The run goes on as the failover that took it over: what it was told before does not count any more. */
+  /** The run continues as the failover that took it over. Earlier orders do not count any more. */
   become(runbook: RunbookName): void {
     this.#stop = undefined;
     this.#pause = undefined;
@@ -86,7 +87,7 @@ export class Run {
     this.state.become(runbook);
   }
 
-  /** Runs one named step; where it fails for good the run parks until a person decides. */
+  /** Runs one named step. If it fails for good, the run parks until a person decides. */
   async step<T>(name: string, body: (call: StepCalls) => Promise<T>, options: StepOptions = {}): Promise<T> {
     const outcome = await this.#runStep(name, body, options, [...(options.choices ?? [this.#wayOut])]);
     if (outcome === SKIPPED) throw new TypeError(`step ${name} cannot be skipped`);
@@ -118,7 +119,7 @@ export class Run {
   /**
    * Offers a decision while something else is waited for.
    *
-   * @returns undefined where `done` came first, or `timeoutMs` passed
+   * @returns undefined if `done` came first, or `timeoutMs` passed
    */
   async decisionWhile(
     step: string,
@@ -130,24 +131,24 @@ export class Run {
     return this.#parking.park(step, failure, choices, (decided) => this.waitFor(() => decided() || done(), timeoutMs));
   }
 
-  /** Parks beside a step, which has ended: says what failed and what each choice does, until a decision or a stop. */
+  /** Parks after a step has ended: shows what failed and what each choice does, until a decision or a stop. */
   async park(step: string, failure: FailureFacts, choices: readonly Choice[]): Promise<Decision> {
     // What was decided on it before is done: it failed again.
     this.state.carriedOut({ name: step, startedAt: 0 });
     const decision = await this.#parking.park(step, failure, choices, (ready) => this.waitFor(ready));
     if (!decision) throw new TypeError('parking ended without a decision');
     const { action, by } = decision;
-    // Skipped is done at once.
+    // A skip is done at once.
     if (action !== 'skip') this.state.carryOut({ step, action, by, at: Date.now() });
     return decision;
   }
 
-  /** Gives the failover that asked for this run and was not heard yet, because nothing was left to stop. */
+  /** The failover that asked for this run and was not acted on yet, because nothing was left to stop. */
   get pendingTakeOver(): TakenOver | undefined {
     return this.#stop instanceof TakenOver ? this.#stop : undefined;
   }
 
-  /** Waits until `ready`, or until the run is stopped. Gives false when `timeoutMs` passed first. */
+  /** Waits until `ready`, or until the run is stopped. Returns false if `timeoutMs` passed first. */
   async waitFor(ready: () => boolean, timeoutMs?: number): Promise<boolean> {
     const done = () => ready() || this.#stopNow() !== undefined;
     const inTime = timeoutMs === undefined ? (await condition(done), true) : await condition(done, timeoutMs);
@@ -156,7 +157,7 @@ export class Run {
     return inTime;
   }
 
-  /** Runs `body` so that a stop cancels it. Outside of such a part a stop waits. */
+  /** Runs `body` so that a stop cancels it. Outside such a part, a stop waits. */
   async abortable<T>(body: () => Promise<T>): Promise<T> {
     this.#throwIfStopped();
     const scope = new CancellationScope({ cancellable: true });
@@ -171,8 +172,8 @@ export class Run {
   }
 
   /**
-   * Runs `body`, in which stopping would leave the deployment without a primary. A stop or a pause that comes is noted and
-   * counts afterwards; only a step that parked by itself has choices.
+   * Runs `body`, during which stopping would leave the deployment without a primary. A stop or a pause that arrives is noted and
+   * counts afterwards; only a step that parks offers choices.
    */
   async outage<T>(body: () => Promise<T>): Promise<T> {
     this.#throwIfStopped();
@@ -186,7 +187,7 @@ export class Run {
     }
   }
 
-  /** Registers what must be undone however the run ends. Register it before the call that it cleans after. */
+  /** Registers what must be undone however the run ends. Call it before the call that it cleans up after. */
   onEnd(cleanUp: () => Promise<void>): void {
     this.#cleanUps.push(cleanUp);
   }
@@ -196,7 +197,7 @@ export class Run {
     for (const cleanUp of this.#cleanUps.splice(0).reverse()) await cleanUp();
   }
 
-  /** A clean-up as a step of its own: what fails becomes a finding, because a clean-up must never hold the lock. */
+  /** A clean-up as its own step. A failure becomes a finding, because a clean-up must never hold the lock. */
   async cleanUp(name: string, body: (call: StepCalls) => Promise<void>): Promise<void> {
     const record = this.#beginStep(name);
     try {
@@ -215,7 +216,7 @@ export class Run {
     }
   }
 
-  /** How a person ends the run at a parked step, where the runbook gives no choices of its own. */
+  /** How a person ends the run at a parked step, if the runbook offers no choices of its own. */
   get #wayOut(): Choice {
     return this.#outage ? LEAVE : ABORT;
   }
@@ -236,7 +237,7 @@ export class Run {
         this.#throwBetweenSteps();
         return result;
       } catch (error) {
-        // Done, and only then stopped: what was done is not told as failed.
+        // The step was done before the stop, so it is not reported as failed.
         if (error instanceof OutageDecision || record.endedAt !== undefined) throw error;
         const failure = failureFacts(error);
         if (isStop(error) || !failure) {
@@ -256,7 +257,7 @@ export class Run {
         ]);
         switch (action) {
           case 'retry':
-            // Not the run that replays this: one that was reset again is not acknowledged yet.
+            // Not the run that replays this: a run that was reset again is not acknowledged yet.
             if (failure.code === 'RUN_WAS_RESET') this.state.acknowledgedRunId = rid;
             record.attempt += 1;
             record.state = 'running';
@@ -280,13 +281,13 @@ export class Run {
     }
   }
 
-  /** What the last activity of a step observed, in a few words: as the report says it. */
+  /** What the last activity of a step observed, in a few words, as in the report. */
   #observedIn({ number }: StepRecord): string | undefined {
     const last = this.state.activities.records.findLast(({ step }) => step?.number === number);
     return last && observedOf(last);
   }
 
-  /** Puts a new line into the timeline. */
+  /** Adds a line to the timeline. */
   #beginStep(name: string): StepRecord {
     const number = this.state.steps.length + 1;
     const record: StepRecord = { number, name, state: 'running', attempt: 1, startedAt: Date.now() };
@@ -321,7 +322,7 @@ export class Run {
     this.state.fact({ kind: 'paused', paused });
   }
 
-  /** Orders to the whole run, all of one name. Of take-overs it is also told who else must order them inside an outage. */
+  /** Orders to the whole run, all of one name. For take-overs it also finds out who else must order them inside an outage. */
   async #order(action: ControlAction, items: readonly InboxItem[]): Promise<void> {
     const { deployment } = this.state;
     const { by: before } = this.#takeOver;
@@ -333,21 +334,21 @@ export class Run {
     );
   }
 
-  /** Does what was ordered, where it counts, and says what becomes of it. */
+  /** Carries out an order if it counts, and words its receipt. */
   #carryOut(action: ControlAction, verdict: VerifiedOrder, missing: readonly string[]): Verdict {
     const { accepted, by, control, failover } = verdict;
     const refused = (code: string, text: string) => ({ ...verdict, accepted: false, code, text });
     const { runbook } = this.state;
     if (failover && !holdsDeploymentLock(runbook))
-      return refused('no-lock', `${runbook} holds no lock of a deployment`);
-    if (failover && runbook === 'drFailover') return refused('failover-already', 'this run is a failover already');
+      return refused('no-lock', `${runbook} does not hold a deployment lock`);
+    if (failover && runbook === 'drFailover') return refused('failover-already', 'this run is already a failover');
     if (!accepted || !by || !control) return { ...verdict, accepted: false };
     const { reason, digest } = control;
     if (digest !== undefined && this.#used.has(digest))
-      return refused('repeated', 'this very document counted before: each counts once');
+      return refused('repeated', 'this document already counted; each counts once');
     if (digest !== undefined) this.#used.add(digest);
     if (action === 'abort' && this.#stop)
-      return refused('already-stopping', 'a stop was asked for already and is under way');
+      return refused('already-stopping', 'a stop was already requested and is under way');
     let text: string;
     if (action !== 'takeOver') text = this.#obey(action, by, reason);
     else if (failover) text = this.#takeOverBy(by, failover, missing);
@@ -356,15 +357,15 @@ export class Run {
     return { ...verdict, text };
   }
 
-  /** @returns what becomes of it, for its receipt */
+  /** @returns the text of its receipt */
   #obey(action: Exclude<ControlAction, 'takeOver'>, by: Attested, reason: string): string {
     if (action === 'resume') {
       this.#pause = undefined;
-      return 'nothing holds the run any more';
+      return 'the run is not paused any more';
     }
     if (action === 'pause') {
       this.#pause = { by, reason };
-      if (this.#outage) return 'noted: the run is held once a cluster serves';
+      if (this.#outage) return 'noted: the run pauses once a cluster serves';
       return this.state.holdsClients ? HELD_LATER : 'at the next step';
     }
     const what = `${escapeUntrusted(by.name)} asked to end the run: ${escapeUntrusted(reason)}`;
@@ -373,15 +374,15 @@ export class Run {
     return this.#outage ? ENDS_LATER : 'at the next safe point';
   }
 
-  /** A failover asks for the run: at its next safe point, or inside an outage as {@link #stopNow} says. */
+  /** A failover asks for the run. It gets it at the next safe point, or inside an outage as {@link #stopNow} says. */
   #takeOverBy(by: Attested, failover: InputOf<'drFailover'>, missing: readonly string[]): string {
     this.#takeOver = { by: [...this.#takeOver.by, by], missing };
     const command = nextCommandOf.control('takeOver', workflowInfo().workflowId);
     const more =
-      missing.length === 0 ? '' : `, after further people ordered it (\`${command}\`): ${missing.join('; ')}`;
-    const later = `noted: it counts where a step parks${more}; the run goes on until a cluster serves`;
+      missing.length === 0 ? '' : `, once further people have ordered it (\`${command}\`): ${missing.join('; ')}`;
+    const later = `noted: it counts when a step parks${more}; otherwise the run continues until a cluster serves`;
     this.#noteInOutage(`${escapeUntrusted(by.name)} asked for a failover`, 'take-over-noted', later);
-    // More than an abort that waits: no cluster may be primary for good.
+    // It replaces a waiting abort: there may be no primary for good.
     if (!this.pendingTakeOver) this.#stop = undefined;
     this.stop(new TakenOver(failover, by.name));
     return this.#outage ? later : `${this.state.runbook} becomes a failover at its next safe point`;
@@ -392,8 +393,8 @@ export class Run {
   }
 
   /**
-   * Inside an outage nothing ends a wait but a failover that as many people ordered as gate promote needs: it goes on with
-   * what the run holds, until a cluster serves. Waits there are for people alone: of steps that parked, and for shares.
+   * Inside an outage only a failover ends a wait, once as many people ordered it as gate `promote` needs. It continues with what the
+   * run holds, until a cluster serves. Waits there are only for people: for decisions on parked steps, and for shares.
    */
   #stopNow(): RunStopped | undefined {
     if (!this.#outage) return this.#stop;
@@ -404,14 +405,14 @@ export class Run {
     if (!this.#outage) this.#throwIfStopped();
   }
 
-  /** A failover that was asked for while a cluster became primary: it was seen to serve, there is nothing to fail over. */
+  /** A failover was requested while a cluster became primary. That cluster was seen to serve, so there is nothing to fail over. */
   #dropTakeOver(): void {
     if (!(this.#stop instanceof TakenOver) || this.state.serviceBackAt === undefined) return;
     this.state.finding({
       severity: 'warning',
       code: 'take-over-not-needed',
-      text: `${escapeUntrusted(this.#stop.by)} asked for a failover while a cluster was being promoted; that one was seen to serve, and the run went on.`,
-      next: 'Where it does not serve any more, start drFailover with {"takeOver": true} again.',
+      text: `${escapeUntrusted(this.#stop.by)} asked for a failover while a cluster was being promoted. That cluster was seen to serve, and the run continued.`,
+      next: 'If it does not serve any more, start drFailover with {"takeOver": true} again.',
     });
     this.#stop = undefined;
   }
@@ -425,6 +426,6 @@ export class Run {
 const SKIPPED = Symbol('skipped');
 
 const HELD_LATER =
-  'noted: clients are held off, and nobody is waited for; the run is held after the change. An abort ends it before';
+  'noted: clients are quiesced, so the run does not wait; it pauses after the change. An abort ends it before that';
 
-const ENDS_LATER = 'noted: the run ends once a cluster serves, and until then only a step that parks has choices';
+const ENDS_LATER = 'noted: the run ends once a cluster serves; until then only a parked step offers choices';

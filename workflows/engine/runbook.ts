@@ -36,24 +36,24 @@ import { escapeUntrusted } from '../../src/contracts/words';
 export interface Ending {
   readonly outcome: RunOutcome;
   readonly leftToDo?: readonly string[];
-  /** The run fails with this instead of completing; the report is written all the same. */
+  /** The run fails with this instead of completing. The report is written anyway. */
   readonly failure?: ApplicationFailure;
-  /** What the runbook found out, where finding out is what it is for. In the report as it is: never a secret. */
+  /** What the runbook found out, if that is its purpose. It goes into the report unchanged, so it never contains a secret. */
   readonly result?: RunbookFindings;
   /**
-   * For scheduled runs that only look and must cost few events: no report is written, and the result of the run is
-   * {@link FoundOut}. Where the run has something to report beside, such as a signal that came, the report is written.
+   * For scheduled runs that only read and must cost few events: no report is written, and the result of the run is
+   * {@link FoundOut}. If the run has something else to report, such as a signal that arrived, the report is written.
    */
   readonly withoutReport?: boolean;
 }
 
-/** The result of a run that wrote no report because it found nothing beside what it looked for. */
+/** The result of a run that wrote no report because it found nothing besides what it looked for. */
 export interface FoundOut {
   readonly outcome: RunOutcome;
   readonly result: RunbookFindings | undefined;
 }
 
-/** What the input of every runbook has. */
+/** Members of the input of every runbook. */
 interface AnyInput {
   readonly deployment: string;
   readonly cluster?: string | undefined;
@@ -62,13 +62,13 @@ interface AnyInput {
 
 type Body<I> = (run: Run, input: I) => Promise<Ending>;
 
-/** What is said of a runbook beside its name and body. */
+/** Options of a runbook. */
 interface More {
-  /** For scheduled runs: nobody outside is told that they ran; `unless-wrong`: but that they did not end well. */
+  /** For scheduled runs: nobody outside is told that they ran. `unless-wrong`: only if they did not end well. */
   readonly quiet?: true | 'unless-wrong';
   /**
-   * What the run becomes where a failover takes its lock over; what it holds, such as key shares, stays in hand. Absent
-   * for runs that no failover may take over.
+   * What the run becomes if a failover takes its lock over. It keeps what it holds, such as key shares. Absent for runs that no
+   * failover may take over.
    */
   readonly failOver?: Body<InputOf<'drFailover'>>;
 }
@@ -78,12 +78,12 @@ interface Runbook<I> extends More {
   readonly body: Body<I>;
 }
 
-/** A runbook as a workflow, which Temporal knows by its export. A stop ends its body wherever it is. */
+/** A runbook as a workflow, which Temporal knows by its export. A stop ends its body at any point. */
 export function runbook<N extends RunbookName>(name: N, body: Body<InputOf<N>>, more: More = {}) {
   return runbookInParts<N>(name, (run, input) => run.abortable(() => body(run, input)), more);
 }
 
-/** As {@link runbook}, where the body itself says which of its parts a stop ends. */
+/** As {@link runbook}, but the body itself says which of its parts a stop ends. */
 export function runbookInParts<N extends RunbookName>(name: N, body: Body<InputOf<N>>, more: More = {}) {
   return (input: unknown): Promise<RunbookResult> => executeRunbook<InputOf<N>>({ name, body, ...more }, input);
 }
@@ -147,7 +147,7 @@ async function runBody<I extends AnyInput>(runbook: Runbook<I>, run: Run, input:
   let taken: TakenOver;
   try {
     const ending = await runbook.body(run, input);
-    // It was asked for when nothing was left to stop.
+    // It was requested when nothing was left to stop.
     const asked = run.pendingTakeOver;
     if (!asked || !failOver) return ending;
     taken = asked;
@@ -157,11 +157,11 @@ async function runBody<I extends AnyInput>(runbook: Runbook<I>, run: Run, input:
   }
   run.become('drFailover');
   const ending = await failOver(run, taken.input).catch((error: unknown) => endingOf(run, error));
-  // What the run was before may have changed something.
+  // The runbook before the take-over may have changed something.
   return ending.outcome === 'refused' ? { ...ending, outcome: 'aborted' } : ending;
 }
 
-/** What a step cannot deal with ends the run with its clean-ups; a defect of this code throws on and can be mended by a deploy. */
+/** A failure that no step handles ends the run with its clean-ups. A defect of this code is thrown on, so that a deploy can fix it. */
 function endingOf(run: Run, error: unknown): Ending {
   if (error instanceof RunStopped)
     return {
@@ -171,16 +171,17 @@ function endingOf(run: Run, error: unknown): Ending {
   const failure = error instanceof StepFailed ? error.failure : failureFacts(error);
   if (!failure) throw error;
   return {
-    // "Refused" says that nothing was touched.
+    // "Refused" means that nothing was touched.
     outcome: run.state.outageSince === undefined && !run.held ? 'refused' : 'aborted',
     failure: failureOf(failure),
   };
 }
 
 /**
- * The input, checked and completed by the schema of the runbook in an activity: no schema library is in the bundle.
+ * The input, checked and completed by the schema of the runbook. An activity does that, so that the bundle needs no schema
+ * library.
  *
- * @throws ApplicationFailure INVALID_INPUT, which fails the run: nothing was touched
+ * @throws ApplicationFailure INVALID_INPUT, which fails the run; nothing was touched
  */
 async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknown) {
   if (isUndecodable(given)) {
@@ -200,7 +201,7 @@ async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknow
   }
 }
 
-/** Why a run failed stands in its findings, as what stood against it does. */
+/** Adds the failure of a run to its findings, as a failed check would be. */
 function noteFailure(state: RunState, { failure }: Ending): void {
   const facts = failureFacts(failure);
   if (!facts || state.findings.some(({ code }) => code === CHECK_FAILED)) return;
@@ -214,7 +215,7 @@ function failureOf(failure: FailureFacts): ApplicationFailure {
   return ApplicationFailure.create({ type: code, message, nonRetryable: true, details: [failure] });
 }
 
-/** The result without a report, where the ending says so and nobody would miss anything. */
+/** The result without a report, if the ending says so and nobody would miss anything. */
 function foundOut({ state }: Run, { withoutReport, failure, outcome, result }: Ending): FoundOut | undefined {
   const more = state.findings.length + state.receipts.length + state.left.texts.length;
   if (withoutReport !== true || failure || more > 0) return undefined;
@@ -222,7 +223,7 @@ function foundOut({ state }: Run, { withoutReport, failure, outcome, result }: E
   return { outcome, result };
 }
 
-/** Ends the run's own account of itself. */
+/** Records the end of the run. */
 function end(state: RunState, outcome: RunOutcome, leftToDo: readonly string[], result?: RunbookFindings): void {
   state.outcome = outcome;
   state.ending = { outcome, leftToDo, ...(result && { result }), at: Date.now() };
@@ -233,7 +234,7 @@ function end(state: RunState, outcome: RunOutcome, leftToDo: readonly string[], 
   state.enterPhase('finished');
 }
 
-/** Has the report written to files, where a worker keeps some. */
+/** Has the report written to files, if a worker keeps files. */
 async function writeReport(run: Run, { outcome, leftToDo = [], result }: Ending): Promise<undefined> {
   const { state } = run;
   end(state, outcome, [...leftToDo, ...state.left.texts], result);
@@ -244,7 +245,7 @@ async function writeReport(run: Run, { outcome, leftToDo = [], result }: Ending)
   });
 }
 
-/** Beyond this a payload may be too large for Temporal, which ends the run where it is. */
+/** A larger payload may be too large for Temporal, which would end the run. */
 const MAX_REPORT = 1_000_000;
 
 function reportNow(state: RunState, tail?: RunTail): Report {
@@ -254,27 +255,27 @@ function reportNow(state: RunState, tail?: RunTail): Report {
   const shortened = {
     severity: 'warning',
     code: 'report-shortened',
-    text: 'The report would be too large: the activities of the steps are left out.',
-    next: `They stand in the history: \`${shellLine('temporal', 'workflow', 'show', '--workflow-id', workflowId, '--run-id', runId)}\``,
+    text: 'The report would be too large, so the activities of the steps are left out.',
+    next: `They are in the history: \`${shellLine('temporal', 'workflow', 'show', '--workflow-id', workflowId, '--run-id', runId)}\``,
     at: report.endedAt ?? report.startedAt,
   } as const;
   const steps = report.steps.map((step) => ({ ...step, activities: [] }));
   return { ...report, steps, findings: [...report.findings, shortened] };
 }
 
-/** What a run that was started under another Workflow ID gives: where the real run is. */
+/** The result of a run that was started under another Workflow ID: where the actual run is. */
 interface HandedOver {
   readonly outcome: 'handed-over';
   readonly workflowId: string;
   readonly runId: string;
   readonly link?: string;
-  /** The runbook that was told to become this failover; its receipts say what came of it. */
+  /** The runbook that was told to become this failover. Its receipts show what came of it. */
   readonly tookOver?: string;
 }
 
 /**
- * Starts the real run under the Workflow ID that is the lock, to live on its own. Temporal allows one open run per ID:
- * where the lock is held this fails at once and names the holder, or tells it to become the failover.
+ * Starts the actual run as an independent run under the Workflow ID that is the lock. Temporal allows one open run per ID: if the
+ * lock is held, this fails at once and names the holder, or tells the holder to become the failover.
  */
 async function handOver(
   workflowType: string,
@@ -307,23 +308,23 @@ async function handOver(
     terminate === undefined
       ? [
           `${known}). Nothing was touched.`,
-          `Look at it: \`runbook status ${lockId}\`. Start again when it has ended; a failover takes it over with {"takeOver": true}.`,
+          `Check it: \`runbook status ${lockId}\`. Start again when it has ended. A failover takes it over with {"takeOver": true}.`,
         ]
       : [
-          `${known}, task queue ${taskQueue}, started by ${startedBy}), which is no runbook of these workers. Nothing was touched.`,
-          `An administrator of Temporal looks at it and at who started it, and ends it: \`${terminate}\`. Then start again.`,
+          `${known}, task queue ${taskQueue}, started by ${startedBy}), which is not a runbook of these workers. Nothing was touched.`,
+          `Ask a Temporal administrator to check the run and who started it, and to end it: \`${terminate}\`. Then start again.`,
         ];
   throw ApplicationFailure.create({ type: 'LOCK_HELD', nonRetryable: true, message, details: [{ ...holder, next }] });
 }
 
-/** The input with which a failover asks for the lock of another run; undefined where it does not ask. */
+/** The input with which a failover asks for the lock of another run; undefined if it does not ask. */
 function takeOverOf(runbook: RunbookName, input: object): InputOf<'drFailover'> | undefined {
   if (runbook !== 'drFailover') return undefined;
   const asked = input as InputOf<'drFailover'>;
   return asked.takeOver && !asked.dryRun ? asked : undefined;
 }
 
-/** Refuses to run where the server could end the run without its clean-up. */
+/** Refuses to run if the server could end the run without its clean-up. */
 function refuseTimeouts(): void {
   const { executionTimeoutMs, runTimeoutMs, retryPolicy, cronSchedule } = workflowInfo();
   const set = [

@@ -8,14 +8,14 @@ import { inParallel } from './failures';
 import { refusePlainShares, refuseShares } from './verdicts';
 import type { RunState } from './run-state';
 
-/** Unknown signals that get a receipt of their own; the rest is only counted. */
+/** Unknown signals that get their own receipt. The others are only counted. */
 const UNKNOWN_RECEIPTS = 50;
 /**
- * Signals of one name that are looked at in a run, and of these with one person's name on them, as far as it was read for
- * that; the rest is only counted. A turn of the run must stay short, also where it replays all that the server takes.
+ * How many signals of one name a run checks, and how many of these with one person's name on them, if the name was read for that.
+ * The others are only counted. A turn of the run must stay short, even when it replays everything that the server accepts.
  */
 const LOOKED_AT = { perSignal: 200, perName: 40, namesRead: 1_000 };
-/** One more in so many ms: a run hears people again once nobody floods it any more. */
+/** One more per this time, so that a run hears people again once nobody floods it any more. */
 const ONE_MORE_MS = 5 * 60_000;
 const MAX_UPDATE = 16 * 1024;
 
@@ -24,20 +24,20 @@ const DESCRIPTIONS: Record<SignalName, string> = {
     "A key holder gives the envelope that `runbook share --print`, or the holder's page, made. Never a key share in plain text.",
   approve: 'An approver approves or rejects a gate: what `runbook approve --print` printed.',
   decide: 'An operator decides what happens with a parked step: what `runbook decide --print` printed.',
-  pause: 'Hold the run before its next step: what `runbook pause --print` printed.',
-  resume: 'Let a paused run go on: what `runbook resume --print` printed.',
+  pause: 'Pause the run before its next step: what `runbook pause --print` printed.',
+  resume: 'Let a paused run continue: what `runbook resume --print` printed.',
   takeOver: 'A failover takes this run over: what `runbook start drFailover --take-over --print` printed.',
   abort: 'End the run at its next safe point and clean up: what `runbook abort --print` printed.',
 };
 
 const NEXT_IN_FLOOD =
-  'Find out who sends them, and take their right to signal away. `runbook approve` and `runbook decide` go another way by themselves.';
+  'Find out who sends them, and take away their right to signal. `runbook approve` and `runbook decide` switch to updates on their own.';
 
-/** What waits: by its name; of an unknown name; what seems to hold a key share in plain text, without what it holds. */
+/** Kinds of what waits: by signal name; with an unknown name; a seeming key share in plain text, without its content. */
 type Kind = SignalName | 'unknown' | 'plain';
 type Processor = (items: readonly InboxItem[]) => Promise<void>;
 
-/** Looked at side by side: their checks take different time, and none may hold back a decision inside an outage. */
+/** Checked in parallel: their checks take different time, and none may delay a decision inside an outage. */
 const LANES: readonly (readonly Kind[])[] = [
   ['share'],
   ['approve'],
@@ -47,27 +47,27 @@ const LANES: readonly (readonly Kind[])[] = [
 ];
 
 /**
- * What arrives by signal and update: handlers only append, because one that throws fails the whole run; the pump, started
- * before the first await of the runbook, gives each signal to what looks at its name.
+ * What arrives by signal and update. Handlers only append, because one that throws fails the whole run. The pump, started before
+ * the first await of the runbook, passes each signal to the processor of its name.
  */
 export class Signals {
-  /** By kind, so that asking whether something waits costs nothing: after each signal of a flood it is asked again. */
+  /** By kind, so that asking whether something waits costs nothing. It is asked again after each signal of a flood. */
   readonly #waiting = new Map<Kind, InboxItem[]>();
   readonly #processors = new Map<Kind, Processor>();
-  /** What looks at a name as long as nothing else does. */
+  /** Processors of names that have no other processor. */
   readonly #otherwise = new Map<Kind, Processor>();
   readonly #since = Date.now();
   readonly #lookedAt = new Map<string, number>();
-  /** Signals of each name that nobody looks at, because more came than a run looks at. */
+  /** Signals of each name that are not checked, because more arrived than a run checks. */
   readonly #unread = new Map<InboxItem['signal'], number>();
-  /** Of floods: a handler only notes it, and the pump tells it at once. */
+  /** Findings about floods. A handler only notes them, and the pump reports them at once. */
   readonly #toTell: Finding[] = [];
   readonly #arrivals = new Map<Kind, number>();
   readonly #updates = new Map<UpdateName, number>();
   #total = 0;
   #closing = false;
 
-  /** Registers every handler; the default one last, since it would swallow signals that came before the first task. */
+  /** Registers every handler. The default one comes last, because it would swallow signals that came before the first task. */
   registerHandlers(): void {
     for (const name of Object.values(SIGNALS)) {
       setHandler(defineSignal<[unknown]>(name), (input: unknown) => this.#append(name, input), {
@@ -77,26 +77,26 @@ export class Signals {
     for (const name of UPDATES) {
       setHandler(defineUpdate<number, [unknown]>(name), (input: unknown) => this.#appendUpdate(name, input), {
         validator: (input: unknown) => this.#refuseUpdate(name, input),
-        description: `As the signal ${name}, where the server takes no signal any more. Gives its number.`,
+        description: `Like the signal ${name}, for a run to which the server accepts no more signals. Returns its number.`,
       });
     }
     setDefaultSignalHandler((name: string, ...args: unknown[]) => this.#appendUnknown(name, args));
   }
 
-  /** Says what looks at the signals of a name from now on. Approvals that nothing looks at wait. */
+  /** Sets the processor for the signals of a name. Approvals without a processor wait. */
   on(name: SignalName, processor: Processor | undefined): void {
     if (processor) this.#processors.set(name, processor);
     else this.#processors.delete(name);
   }
 
-  /** Removes and gives all items of one kind. */
+  /** Removes and returns all items of one kind. */
   take(kind: Kind): readonly InboxItem[] {
     const taken = this.#waiting.get(kind) ?? [];
     this.#waiting.delete(kind);
     return taken;
   }
 
-  /** Looks at every signal until {@link close}. */
+  /** Processes every signal until {@link close}. */
   async pump(state: RunState): Promise<void> {
     this.#otherwise.set('share', (items) => refuseShares(state, items));
     this.#otherwise.set('plain', (items) => refusePlainShares(state, items));
@@ -109,7 +109,7 @@ export class Signals {
     await inParallel([this.#tellOfFloods(state), ...LANES.map((lane) => this.#pumpLane(state, lane))]);
   }
 
-  /** What still waits gets a receipt and the pump ends. */
+  /** Everything that still waits gets a receipt, and the pump ends. */
   close(state: RunState): void {
     this.on('approve', async (items) => {
       for (const { arrival } of items) {
@@ -129,7 +129,7 @@ export class Signals {
     this.#closing = true;
   }
 
-  /** What came while the report was written is not in it: the status of the ended run tells what became of it. */
+  /** What arrived while the report was written is not in it. The status of the ended run shows what became of it. */
   refuseLate(state: RunState): void {
     for (const { signal, arrival } of [...this.#waiting.keys()].flatMap((kind) => this.take(kind))) {
       const text = 'refused: the run has ended';
@@ -145,7 +145,7 @@ export class Signals {
       await condition(() => waits() || this.#closing);
       if (!waits()) return;
       for (const kind of lane) {
-        // Asked for only now: while another signal was looked at, a ceremony or a gate may have ended.
+        // Asked only now: while another signal was processed, a ceremony or a gate may have ended.
         const processor = processorOf(kind);
         const items = processor ? this.take(kind) : [];
         if (processor && items.length > 0) await processor(items);
@@ -166,27 +166,27 @@ export class Signals {
 
   #append(signal: SignalName, input: unknown): void {
     const arrival = this.#count(signal);
-    // A name is a claim here: it shares out what is looked at, so that one person's flood leaves room for the others.
+    // The name is a claim here. It only limits how many signals are checked, so that one person's flood leaves room for the others.
     const name = arrival > LOOKED_AT.namesRead ? undefined : (nameIn(input) ?? '');
     if (name === undefined || !this.#mayLookAt(signal, name)) {
       if (!this.#unread.has(signal))
         this.#toTell.push({
           severity: 'warning',
           code: 'too-many-signals',
-          text: `More signals ${signal} came than this run looks at, in all or in one person's name: further ones are refused unread, and only counted.`,
+          text: `More signals ${signal} arrived than this run checks, in total or in one person's name. Further ones are refused unread, and only counted.`,
           next: NEXT_IN_FLOOD,
         });
       this.#leaveUnread(signal);
       return;
     }
     this.#countLookedAt(signal, name);
-    // What is sent as a share has checks of its own, which know envelopes.
+    // What is sent as a share has its own checks, which know envelopes.
     const plain = signal === 'share' ? undefined : plainSecretIn(input);
-    // Nothing of what it holds is kept but what it seems to be.
+    // Of a plain secret, only its kind is kept.
     this.#put(plain ? 'plain' : signal, signal, arrival, plain ?? input);
   }
 
-  /** A name is shown where it looks like a slip of the keyboard; anything else could be somebody's secret. */
+  /** A name is shown if it looks like a typo. Anything else could be somebody's secret. */
   #appendUnknown(name: string, args: readonly unknown[]): void {
     const arrival = this.#count('unknown');
     const plain = arrival > LOOKED_AT.perSignal ? undefined : plainSecretIn([name, args]);
@@ -200,17 +200,17 @@ export class Signals {
     this.#unread.set(signal, (this.#unread.get(signal) ?? 0) + 1);
   }
 
-  /** A refused update leaves no event: what is not in form, and what is too much, costs the run nothing. */
+  /** A refused update leaves no event. So malformed and excessive updates cost the run nothing. */
   #refuseUpdate(name: UpdateName, input: unknown): void {
     const document = unwrapDocument(input);
     const size = typeof document === 'string' ? document.length : (JSON.stringify(document) ?? '').length;
     if (size > MAX_UPDATE) throw new TypeError('refused: larger than 16 KiB');
     const by = nameIn(input);
-    if (by === undefined) throw new TypeError(`refused: not a document as \`runbook ${name}\` makes it`);
+    if (by === undefined) throw new TypeError(`refused: not a document made by \`runbook ${name}\``);
     const plain = plainSecretIn(input);
     if (plain) throw new TypeError(ENVELOPE_VERDICTS[plain]);
     if (!this.#mayLookAt(`update ${name}`, by))
-      throw new TypeError('refused: this run has looked at as many as it does, in all or in this name');
+      throw new TypeError('refused: this run has checked its maximum, in total or in this name');
   }
 
   #appendUpdate(signal: UpdateName, input: unknown): number {
@@ -231,7 +231,7 @@ export class Signals {
       this.#toTell.push({
         severity: 'critical',
         code: 'signal-flood',
-        text: `${MANY_SIGNALS} signals came to this run. The server takes 2,500 (10,000 without deploy/dynamic-config.yaml) and refuses every further one, also of people who are waited for.`,
+        text: `${MANY_SIGNALS} signals arrived at this run. The server accepts 2,500 (10,000 without deploy/dynamic-config.yaml) and refuses every further one, even from people whom the run waits for.`,
         next: NEXT_IN_FLOOD,
       });
     return arrival;
@@ -256,7 +256,7 @@ export class Signals {
   }
 }
 
-/** What is counted: all of one way, and of these those with one name on them. */
+/** The keys that are counted: everything that came one way, and the part of it with one name. */
 function lookedAtAs(way: string, name: string): [all: string, ofName: string] {
   return [way, JSON.stringify([way, name])];
 }

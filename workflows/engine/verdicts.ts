@@ -8,9 +8,9 @@ import { checks } from './activity-calls';
 import { failureFacts, stepFailure } from './failures';
 import type { RunState } from './run-state';
 
-/* What becomes of what people send: receipts of documents and of shares, and key shares in plain text wherever they came. */
+/* Verdicts on what people send: receipts of documents and shares, and key shares in plain text wherever they appear. */
 
-/** What becomes of the signal of this number, as its receipt says it. */
+/** The verdict on the signal of this number, as its receipt shows it. */
 export interface Verdict {
   readonly arrival: number;
   readonly accepted: boolean;
@@ -19,7 +19,7 @@ export interface Verdict {
   readonly by?: Attested;
 }
 
-/** What a check of what people sent gave; undefined where it could not be made now: they are told to send it again. */
+/** The result of a check of what people sent; undefined if it could not be made now, and people are told to send it again. */
 async function checked<T>(check: () => Promise<T>): Promise<T | undefined> {
   try {
     return await check();
@@ -30,10 +30,10 @@ async function checked<T>(check: () => Promise<T>): Promise<T | undefined> {
 }
 
 /**
- * Has what people sent verified, and gives each its receipt.
+ * Has what people sent verified, and gives each document its receipt.
  *
- * @param judge - what a document that was verified, or refused, comes to in this run; asked in the order of arrival
- * @returns what the check gave; undefined where it could not be made
+ * @param judge - turns the verdict on a document into its verdict in this run; called in the order of arrival
+ * @returns the result of the check; undefined if it could not be made
  */
 export async function giveReceipts<K extends { readonly verdicts: readonly Verdict[] }>(
   state: RunState,
@@ -53,14 +53,14 @@ export async function giveReceipts<K extends { readonly verdicts: readonly Verdi
   return known;
 }
 
-/** Findings of their own; of a flood the rest is only counted, in receipts. */
+/** How many get their own finding. The rest of a flood is only counted, in receipts. */
 const FINDINGS = 20;
 
-/** What to do about a secret in the database of Temporal, in the order that counts. */
+/** What to do about a secret in the database of Temporal, in the order that matters. */
 const PLAIN_SECRETS = {
   'plain-text-share': {
     what: 'key share',
-    next: 'In this order: finish this run; rekey the cluster, so that the share is worth nothing; then delete this run, its resets, exports and backups.',
+    next: 'In this order: finish this run; rekey the cluster, so that the share is worthless; then delete this run, its resets, exports and backups.',
   },
   'plain-text-token': {
     what: 'token',
@@ -69,29 +69,29 @@ const PLAIN_SECRETS = {
 } as const;
 type PlainSecret = keyof typeof PLAIN_SECRETS;
 
-/** Where something stands that must not be readable: namespace, workflow, run and event. The start input is event 1. */
+/** The place of something that must not be readable: namespace, workflow, run and event. The start input is event 1. */
 function whereItStands(what: string, eventId: number | undefined): string {
   const { namespace, workflowId, runId } = workflowInfo();
   const event = eventId === undefined ? what : `event ${eventId} (${what})`;
   return `${event} of workflow ${workflowId}, run ${runId}, namespace ${namespace}`;
 }
 
-/** The critical finding, told at once also outside of the run. */
+/** The critical finding, reported outside the run at once too. */
 function notePlainSecret(state: RunState, code: PlainSecret, where: string, eventId: number | undefined): void {
   const { what, next } = PLAIN_SECRETS[code];
   const before = state.findings.filter((each) => each.code in PLAIN_SECRETS).length;
   if (before > FINDINGS) return;
   if (before === FINDINGS) {
-    const text = `Further signals seem to hold ${what}s in plain text: their receipts name them.`;
-    state.finding({ severity: 'critical', code, text, next: 'Find out who sends them, and stop it.' });
+    const text = `Further signals seem to contain ${what}s in plain text. Their receipts name them.`;
+    state.finding({ severity: 'critical', code, text, next: 'Find out who sends them, and stop them.' });
     return;
   }
-  const text = `A ${what} seems to stand in plain text in ${whereItStands(where, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`;
+  const text = `A ${what} seems to be in plain text in ${whereItStands(where, eventId)}. It was refused and not copied, but it is in Temporal's database.`;
   state.alarm({ severity: 'critical', code, text, next });
 }
 
 /**
- * Refuses a start input that seems to hold a key share or a token: before anything of it is copied, also to a run of another
+ * Refuses a start input that seems to contain a key share or a token, before anything of it is copied, even to a run of another
  * Workflow ID.
  *
  * @throws ApplicationFailure PLAIN_TEXT_SHARE, which fails the run
@@ -101,7 +101,7 @@ export function refusePlainShareInput(runbook: string, input: unknown): void {
   if (!plain) return;
   const { what, next } = PLAIN_SECRETS[plain];
   const where = whereItStands(`the input of ${runbook}`, 1);
-  const stands = `A ${what} seems to stand in plain text in ${where}. Nothing was touched and nothing copied; it is in Temporal's database.`;
+  const stands = `A ${what} seems to be in plain text in ${where}. Nothing was touched and nothing copied, but it is in Temporal's database.`;
   throw stepFailure('PLAIN_TEXT_SHARE', stands, {
     observed: where,
     needed: `an input without ${what}s`,
@@ -110,15 +110,15 @@ export function refusePlainShareInput(runbook: string, input: unknown): void {
 }
 
 /**
- * Refuses signals that hold what seems to be a key share, before anything looks at them. Where nobody finds their events
- * the finding still comes, with the number of the signal.
+ * Refuses signals that seem to contain a key share, before anything processes them. If their events cannot be found, the finding
+ * comes anyway, with the number of the signal.
  */
 export async function refusePlainShares(state: RunState, items: readonly InboxItem[]): Promise<void> {
   const signals = items.map(({ signal, arrival }) => ({ signal, arrival }));
   const found = await checked(() => checks.readSignalEvents({ signals: signals.slice(0, FINDINGS) }));
   for (const { signal, arrival, input } of items) {
     const code = input === 'plain-text-token' ? input : 'plain-text-share';
-    const text = `refused: it seems to hold a ${PLAIN_SECRETS[code].what} in plain text, and was copied nowhere`;
+    const text = `refused: it seems to contain a ${PLAIN_SECRETS[code].what} in plain text, and was not copied`;
     state.receipt({ signal, arrival, verdict: 'refused', code, text });
     const event = found?.events.find((each) => each.signal === signal && each.arrival === arrival);
     const name = signal === 'unknown' ? 'signal of an unknown name' : `signal ${signal}`;
@@ -126,7 +126,7 @@ export async function refusePlainShares(state: RunState, items: readonly InboxIt
   }
 }
 
-/** Gives each envelope its receipt. A secret in plain text is also a finding: it stays in the database of Temporal. */
+/** Gives each envelope its receipt. A secret in plain text is also a finding, because it stays in the database of Temporal. */
 export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerdict[], gives?: 'token'): void {
   for (const { arrival, code, text, holder, eventId } of verdicts) {
     const verdict = code === 'accepted' ? 'accepted' : 'refused';
@@ -138,7 +138,7 @@ export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerd
   }
 }
 
-/** Refuses what arrives while no ceremony is under way; plain text is noticed all the same. */
+/** Refuses what arrives while no ceremony is under way. Plain text is noticed all the same. */
 export async function refuseShares(state: RunState, items: readonly InboxItem[]): Promise<void> {
   const { deployment } = state;
   const arrived = items.map(({ arrival }) => arrival);
@@ -146,7 +146,7 @@ export async function refuseShares(state: RunState, items: readonly InboxItem[])
   const unchecked = ({ arrival, input }: InboxItem): EnvelopeVerdict => {
     const plain = plainSecretIn(input);
     if (plain) return { arrival, code: plain, text: ENVELOPE_VERDICTS[plain] };
-    return { arrival, code: 'no-ceremony', text: 'refused: this run collects no key shares now' };
+    return { arrival, code: 'no-ceremony', text: 'refused: this run is not collecting key shares now' };
   };
   receiveVerdicts(state, known?.verdicts ?? items.map(unchecked));
 }
