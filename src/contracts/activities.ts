@@ -6,7 +6,7 @@ import type { Attested, Finding, RunObjectives } from './run-facts';
 import type { OutsideSecondary, QuiesceMeans, ReplicationKind, TokenUse } from './runbook-inputs';
 
 /*
- * What activities give and take that more than one of them, or a workflow, knows by name. Names only: no address, path or
+ * Inputs and results of activities that more than one of them, or a workflow, knows by name. Names only: no address, path or
  * credential passes through Temporal. Times are epoch milliseconds unless the name says otherwise.
  */
 
@@ -28,67 +28,67 @@ export interface OfKind {
   readonly kind: ReplicationKind;
 }
 
-/** What a secondary of kind `dr` takes nothing without: there it is demanded at the activity's border. */
+/** Required for a secondary of kind `dr`, which accepts nothing without it. The activity checks that. */
 export interface SecondaryToken {
   readonly token?: OperationTokenReference | undefined;
 }
 
-/** What a changing activity found out: it changed the state, or the state was there already. */
+/** The result of an activity that changes something: it changed the state, or the state was already there. */
 export interface ChangeResult {
   readonly outcome: 'done' | 'already';
   /** What was observed afterwards, in a few words. */
   readonly observed: string;
-  /** When the call was sent; absent where it was not. */
+  /** When the call was sent; absent if it was not. */
   readonly calledAt?: number;
   readonly confirmedAt: number;
-  /** Calls to the changing endpoint that this attempt made. */
+  /** Calls to the changing endpoint in this attempt. */
   readonly calls: number;
   readonly findings?: readonly Finding[];
 }
 
-/** What lets a dangerous activity check for itself that it may act. */
+/** Lets a dangerous activity verify for itself that it may act. */
 export interface Authority {
   readonly plan: PlanDocument;
   /** The approvals as they arrived: JWS strings or plain members. */
   readonly approvals: readonly unknown[];
 }
 
-/** What the workers know of the site, so that the workflow need not guess. */
+/** What the workers know about the site, so that the workflow need not guess. */
 export interface SiteFacts {
-  /** Whether workers keep reports as files; the run asks where it does not know. */
+  /** Whether workers keep reports as files. If unknown, the run tries to write them. */
   readonly reportFiles?: boolean;
-  /** Whom the server saw start this run; absent where it records nobody, or another run started it. */
+  /** Who started this run according to the server; absent if it records nobody, or if another run started it. */
   readonly startedBy?: Attested;
-  /** Absent where the inventory states none. */
+  /** Absent if the inventory states none. */
   readonly objectives?: RunObjectives;
-  /** Absent where nobody outside of the run is told anything. */
+  /** Absent if nobody outside the run is notified. */
   readonly notifications?: NotificationFacts;
 }
 
 export interface GatePolicyFacts {
   readonly validForMs: number;
-  /** Names that may approve, for the messages. */
+  /** People who may approve, for the messages. */
   readonly approvers: readonly string[];
   readonly approvals: number;
 }
 
-/** What was read, what stands against the run, and the plan where one can be made. `R`: what the workflow follows. */
+/** What was read, the checks, and the plan if one can be made. `R`: what the workflow follows. */
 export interface Assessment<R> {
   readonly observations: readonly ClusterObservation[];
   readonly preconditions: readonly Check[];
-  /** Absent where a precondition fails so early that no plan can be made. */
+  /** Absent if a precondition fails so early that no plan can be made. */
   readonly plan?: PlanDocument;
   readonly site: SiteFacts;
-  /** Those that this plan needs. */
+  /** The gates that this plan needs. */
   readonly gates: Partial<Readonly<Record<GateName, GatePolicyFacts>>>;
   /** What the plan says, for the workflow to follow. */
   readonly route?: R;
 }
 
-/** How clients are kept still while a primary is changed; `none`: nothing keeps them. */
+/** How clients are quiesced while a primary is changed; `none`: they are not. */
 export type Quiesce = QuiesceMeans | 'none';
 
-/** Which hooks about clients the inventory has, beside `quiesce`. */
+/** Which client hooks the inventory has, besides `quiesce`. */
 export interface ClientHooks {
   readonly release: boolean;
   readonly traffic: boolean;
@@ -98,19 +98,19 @@ export interface ClientHooks {
 /** The configuration of rate-limit quotas before a run added to it. */
 export interface QuotasBefore {
   readonly exempt: readonly string[];
-  /** Not told by older versions. */
+  /** Not reported by older versions. */
   readonly absolute?: readonly string[];
   readonly auditLogging: boolean;
 }
 
-/** What holds the clients off, and what undoes it. */
+/** What keeps the clients out, and what undoes it. */
 export type HeldClients =
   | { readonly by: 'hook'; readonly canRelease: boolean }
   | { readonly by: 'quota'; readonly cluster: string; readonly before: QuotasBefore };
 
 /**
- * `none` is proven by clients that were held before W was read, all of which the other side had, or by equal Merkle roots;
- * `bounded` says by how much at most, as far as it could be read.
+ * `none` is proven by clients that were quiesced before W was read, if the other cluster had all of W, or by equal Merkle roots.
+ * `bounded` states the maximum loss, as far as it could be read.
  */
 export interface LossEvidence {
   readonly loss: 'none' | 'bounded';
@@ -118,7 +118,7 @@ export interface LossEvidence {
   readonly newPrimaryRoot?: string;
   /** WAL entries of the old primary that the new one was not seen to have reached. */
   readonly boundWalEntries?: string;
-  /** W, where clients were held; with the time and the mark of the worker that saw it. */
+  /** W, if clients were quiesced, with the time and the mark of the worker that saw it. */
   readonly wal?: WalIndex;
   readonly at?: number;
   readonly attested?: string;
@@ -127,9 +127,9 @@ export interface LossEvidence {
 
 export interface TokenDisposal {
   readonly cluster: string;
-  /** `forgotten`: an orphan that people took off the record. */
+  /** `forgotten`: an orphan that people removed from the record. */
   readonly state: 'deleted' | 'kept' | 'unproven' | 'forgotten';
-  /** The cluster did not answer: nothing was sent to it. */
+  /** The cluster did not answer, and nothing was sent to it. */
   readonly unanswered?: true;
   readonly text: string;
 }
@@ -140,10 +140,10 @@ export interface PathsFilterFacts {
   readonly paths: readonly string[];
 }
 
-/** The paths filter of a performance secondary; `none` where it gets everything. */
+/** The paths filter of a performance secondary; `none` if it gets everything. */
 export type FilterState = PathsFilterFacts | 'none';
 
-/** What a primary must keep for a secondary right before that is pointed at it. */
+/** What a primary must keep for a secondary right before the secondary is pointed at it. */
 export interface ExpectedFilter {
   readonly filter: FilterState;
 }
@@ -158,11 +158,11 @@ export interface SecondaryOnboardingRoute {
   /** Whether the primary has to be enabled first. */
   readonly enablesPrimary: boolean;
   readonly form: 'auto' | 'public-key' | 'wrapped';
-  /** Of the secondary, before it is wiped. */
+  /** Whether to take a snapshot of the secondary before it is wiped. */
   readonly snapshot?: boolean;
-  /** A secondary of another team: `secondary` is its id then. */
+  /** A secondary of another team; `secondary` is its id then. */
   readonly outside?: OutsideSecondary;
-  /** The paths filter that it gets; absent where it gets everything. */
+  /** The paths filter that it gets; absent if it gets everything. */
   readonly filter?: PathsFilterFacts;
 }
 
@@ -170,11 +170,11 @@ export interface SecondaryOnboardingRoute {
 export interface KnownFilter {
   /** The cluster ID of the secondary. */
   readonly id: string;
-  /** Absent where it has none. */
+  /** Absent if it has none. */
   readonly filter?: PathsFilterFacts;
 }
 
-/** A secondary that is to follow the new primary, with the filter that it must have there. */
+/** A secondary that should follow the new primary, with the filter that it must have there. */
 export interface Follower extends KnownFilter {
   readonly cluster: string;
 }
@@ -184,23 +184,23 @@ export type WantedToken =
   | {
       readonly kind: 'operation-token';
       readonly uses: readonly TokenUse[];
-      /** Where the token is for a person: their key, and the approvals. */
+      /** If the token is for a person: their key, and the approvals. */
       readonly recipientPgpKey?: string;
       readonly authority?: Authority;
     }
   | { readonly kind: 'root-token'; readonly recipientPgpKey: string; readonly authority: Authority };
 
-/** What a token generation needs, in each of its activities. */
+/** What each activity of a token generation needs. */
 export interface GenerationInput extends OnCluster {
   readonly ceremony: CeremonyHandle;
   readonly wanted: WantedToken;
-  /** Attempts of this run that did not end, for tokens whose key says nothing of whose attempt it is. */
+  /** Attempts of this run that did not end, for tokens whose key does not show whose attempt it is. */
   readonly attempts: readonly OwnAttempt[];
 }
 
 /**
- * How a last share ended. `next-set`: the service rejected these shares. `again`: no token is in hand; where one may exist
- * that nobody holds, the findings say it.
+ * How a last share ended. `next-set`: the service rejected these shares. `again`: there is no token; if one may exist that nobody
+ * holds, the findings say so.
  */
 export type GenerationOutcome =
   | {
@@ -214,22 +214,21 @@ export type GenerationOutcome =
   | { readonly next: 'next-set' | 'again'; readonly findings: readonly Finding[] };
 
 /**
- * How Temporal runs an activity, and what becomes of it in a run that was reset.
+ * How Temporal runs an activity, and what happens to it in a run that was reset.
  *
  * - `read`: reads only, may be repeated at will.
  * - `wait`: one long wait that polls inside.
- * - `change`: changes something, and refuses after a reset until an operator acknowledged it; `long-change`: as long as a
- *   wait; `keys`: on the queue of the host that has the ceremony's keys.
+ * - `change`: changes something, and refuses after a reset until an operator acknowledges it; `long-change`: may last as long as
+ *   a wait; `keys`: on the queue of the host that has the ceremony's keys.
  * - `outage-wait`, `outage-change`: the same inside an outage, where a lost worker must cost little.
- * - `once`: on that queue too, and never twice: that it is in the history says that it may have been done.
+ * - `once`: on that queue too, and never twice. Its presence in the history says that it may have been done.
  * - `open`: on that queue too, and changes nothing.
- * - `tell`: tells people something, or another run or the record, or writes the report: repeated at will, and never
- *   held back.
+ * - `tell`: notifies people, another run or the record, or writes the report. Repeated at will, and never held back.
  */
 export type ActivityKind =
   'read' | 'wait' | 'outage-wait' | 'change' | 'long-change' | 'outage-change' | 'keys' | 'once' | 'open' | 'tell';
 
-/** The same kind of several activities. */
+/** The same kind for several activities. */
 function all<K extends ActivityKind, N extends string>(kind: K, ...names: readonly N[]) {
   return Object.fromEntries(names.map((name) => [name, kind])) as Readonly<Record<N, K>>;
 }
@@ -266,7 +265,7 @@ export const ACTIVITY_KINDS = {
 
 const CHANGING: readonly ActivityKind[] = ['change', 'long-change', 'outage-change', 'keys', 'once'];
 
-/** Whether an activity changes something: so too where nobody knows it. */
+/** Whether an activity changes something. True for an unknown activity. */
 export function changesSomething(activity: string): boolean {
   const kind = Object.hasOwn(ACTIVITY_KINDS, activity)
     ? ACTIVITY_KINDS[activity as keyof typeof ACTIVITY_KINDS]

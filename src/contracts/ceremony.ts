@@ -1,14 +1,14 @@
 import type { Attested } from './run-facts';
 import type { TokenUse } from './runbook-inputs';
 
-/** What may pass through Temporal, sealed. */
+/** Kinds of secrets that may pass through Temporal, sealed. */
 export type SealedKind = 'operation-token' | 'batch-token';
 
 declare const sealedBrand: unique symbol;
 
 /**
- * A secret as it passes through Temporal: a JWE that only the workers' keyring opens, bound to one run, one cluster and
- * a list of uses (protocol: "Sealed value"). A type of its own, so that it is never taken for a readable string.
+ * A secret as it passes through Temporal: a JWE that only the workers' keyring opens, bound to one run, one cluster and a list of
+ * uses (protocol: "Sealed value"). It has its own type so that it is never taken for a readable string.
  */
 export type Sealed<K extends SealedKind = SealedKind> = string & { readonly [sealedBrand]: K };
 
@@ -18,7 +18,7 @@ export type OperationTokenReference =
       readonly source: 'sealed';
       readonly cluster: string;
       readonly value: Sealed<'operation-token'>;
-      /** The number of the attempt that made it, which is that of its entry in the record. */
+      /** The number of the attempt that made it, which is the number of its entry in the record. */
       readonly entry?: string | undefined;
     }
   | { readonly source: 'batch'; readonly cluster: string };
@@ -49,21 +49,21 @@ export interface CeremonyHandle {
   /** How long the keys live from the first use of the shares, ms. */
   readonly useForMs?: number;
   /**
-   * Those of the holders who stand by: named in the invitation with the others, and asked only after a while.
-   * This and what follows is for showing who is asked.
+   * The stand-by holders: named in the invitation with the others, and asked only after a while. This and the following members
+   * only serve to show who is asked.
    */
   readonly standBy?: readonly string[];
   readonly inviteStandByAfterMs?: number;
-  /** On the inventory's list, and not invited. */
+  /** On the inventory's list, but not invited. */
   readonly notJoined?: readonly string[];
 }
 
 /**
- * A generation attempt of this run, to which all key shares but the last were given. Its nonce is told nowhere: whoever
- * needs it reads it from the service, where it stands beside the fingerprint of our key.
+ * A generation attempt of this run that was given all key shares but the last. Its nonce is shown nowhere: the service reports it
+ * beside the fingerprint of our key, and it is read from there when it is needed.
  */
 export interface OwnAttempt {
-  /** Of the entry among the generated tokens, should a token come of it. */
+  /** Of the entry among the generated tokens, if a token comes of it. */
   readonly id: string;
   /** As {@link attemptMark}. */
   readonly mark: string;
@@ -73,40 +73,40 @@ export interface OwnAttempt {
   readonly set: readonly number[];
 }
 
-/** What checking an envelope gave. `code` is a receipt code; `accepted` counts. */
+/** The result of checking an envelope. `code` is a receipt code; `accepted` counts. */
 export interface EnvelopeVerdict {
   readonly arrival: number;
   readonly code: string;
   readonly text: string;
   readonly holder?: Attested;
-  /** The signal's event, where that is to be purged: it holds a key share in plain text. */
+  /** The signal's event, if it has to be purged because it contains a key share in plain text. */
   readonly eventId?: number;
 }
 
-/** What `SHARES_MISSING` is about where shares that were accepted one by one do not fit together. */
+/** What `SHARES_MISSING` is about if shares that were accepted one by one do not fit together. */
 export const UNFIT_SHARES = 'unfit shares';
 
-/** How people name a generation attempt: what its nonce begins with. The whole nonce is told nowhere. */
+/** How people refer to a generation attempt: the beginning of its nonce. The complete nonce is shown nowhere. */
 export function attemptMark(nonce: string): string {
   return /^[0-9a-f]{8}/i.exec(nonce)?.[0].toLowerCase() ?? 'without-nonce';
 }
 
 const KEEP_UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-/** The longest that the record keeps a token for a later run, ms. */
+/** The maximum time that the record keeps a token for a later run, in ms. */
 const LONGEST_KEEP_MS = 7 * 86_400_000;
 
-/** What `keepFor` says, ms; undefined where it is no duration of at most 7 days. */
+/** `keepFor` in ms; undefined if it is not a duration of at most 7 days. */
 export function keepForMs(text: string): number | undefined {
   const [, count, unit = ''] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
   const ms = Number(count) * (KEEP_UNITS[unit] ?? Number.NaN);
   return ms <= LONGEST_KEEP_MS ? ms : undefined;
 }
 
-/** An operation token that a ceremony made for a later run: sealed in the deployment's record, and taken once. */
+/** An operation token that a ceremony made for a later run: sealed in the deployment's record, and claimed once. */
 export interface KeptToken {
   readonly cluster: string;
   /** Of the record. */
   readonly entry: string;
-  /** In words for the plan: since when, by which run, from whose key shares, until when. */
+  /** As text for the plan: since when, by which run, from whose key shares, until when. */
   readonly text: string;
 }

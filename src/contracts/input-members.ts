@@ -12,15 +12,15 @@ export type ReplicationKind = z.infer<typeof replicationKind>;
 export const tokenSource = z.enum(['batch', 'ceremony', 'provided']);
 export type TokenSource = z.infer<typeof tokenSource>;
 
-/** `auto`: the batch token where it is ready, else the key holders. `provided` is only ever chosen by people. */
+/** `auto`: the batch token if it is ready, otherwise the key holders. `provided` is only ever chosen by people. */
 export const tokenSourceChoice = z.enum(['auto', ...tokenSource.options]);
 export type TokenSourceChoice = z.infer<typeof tokenSourceChoice>;
 
-/** How clients are kept still while a primary is changed: by people's hooks, the service's own quota, or their word. */
+/** How clients are quiesced while a primary is changed: by people's hooks, the service's own quota, or their word. */
 export const quiesceMeans = z.enum(['hook', 'quota', 'attested']);
 export type QuiesceMeans = z.infer<typeof quiesceMeans>;
 
-/** What `secondary/promote` and the other DR operations are, as sealed tokens and invitations name them. */
+/** The DR operations, as sealed tokens and invitations name them. */
 export const tokenUse = z.enum([
   'dr.promote',
   'dr.update-primary',
@@ -34,38 +34,38 @@ export type TokenUse = z.infer<typeof tokenUse>;
 /** How an activation token leaves the primary: encrypted to the secondary's public key, or response-wrapped. */
 export const activationForm = z.enum(['auto', 'public-key', 'wrapped']);
 
-/** A paths filter of a performance secondary, as the interface takes it (4.2). */
+/** A paths filter of a performance secondary, as the interface accepts it (4.2). */
 export const pathsFilter = z.strictObject({
   mode: z.enum(['allow', 'deny']).default('allow'),
   /** An empty list is written as such: `allow` nothing keeps everything away, `deny` nothing keeps nothing away. */
   paths: z.array(z.string().min(1)),
 });
 
-/** What an id in the interface's paths can be. */
+/** What an id in the paths of the interface can be. */
 export const secondaryId = z
   .string()
-  .regex(/^(?!\.{1,2}$)[^\s/\\?#%]{1,200}$/, 'an id has no spaces and none of / \\ ? # %');
+  .regex(/^(?!\.{1,2}$)[^\s/\\?#%]{1,200}$/, 'an id must not contain spaces or any of / \\ ? # %');
 
-/** A secondary of another team: no cluster of the inventory. */
+/** A secondary of another team, which is not a cluster of the inventory. */
 export const outsideSecondary = z.strictObject({
-  /** The id of its activation token, and of its paths filter: its cluster ID. */
+  /** The id of its activation token and of its paths filter: its cluster ID. */
   id: secondaryId,
-  /** What `secondary/generate-public-key` answered there: whoever made it can use the token, and nobody else. */
+  /** What `secondary/generate-public-key` returned there. Only the cluster that made it can use the token. */
   publicKey: z.string().regex(/^[A-Za-z0-9+/]{16,4000}={0,2}$/, 'the base64 text of secondary_public_key'),
-  /** Life of the token, until which the run waits. */
+  /** Lifetime of the token. The run waits that long. */
   ttl: z
     .string()
-    .regex(/^(([1-9]\d?|1\d\d|2[0-3]\d|240)m|[1-4]h)$/, 'minutes or hours, of 4h at most')
+    .regex(/^(([1-9]\d?|1\d\d|2[0-3]\d|240)m|[1-4]h)$/, 'minutes or hours, at most 4h')
     .default('30m'),
 });
 export type OutsideSecondary = z.infer<typeof outsideSecondary>;
 
-/** Where a secondary may find its primary, as `update_primary_addrs` takes it. */
+/** Addresses of a primary for its secondary, as `update_primary_addrs` accepts them. */
 export const clusterAddress = z
   .string()
   .regex(
     /^(https:\/\/)?([\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}$/,
-    'a cluster address is host:port, with https:// or without',
+    'a cluster address is host:port, with or without https://',
   );
 
 const isoTime = z.iso.datetime({ offset: true });
@@ -83,7 +83,7 @@ export const asked = {
   /** A deployment of the inventory. */
   deployment: deploymentName,
   reason: z.string().trim().min(3).max(500),
-  /** Who asks. A claim, shown as such, unless authentication is on. */
+  /** Who requests the run. A claim, shown as such, unless authentication is on. */
   requestedBy: z.string().trim().min(1).max(100).optional(),
   /** A ticket or change number, for the report. */
   ticket: z.string().trim().min(1).max(100).optional(),

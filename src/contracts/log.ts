@@ -1,6 +1,6 @@
 /**
- * Fields of a log entry that people need. Everything else, inputs above all, stays out of the log: a list of what may be
- * written cannot be outrun by a new field, a list of what may not can.
+ * The fields that a log entry may have. Everything else, above all inputs, stays out of the log: a list of allowed fields cannot be
+ * outrun by a new field, but a list of forbidden ones can.
  */
 export const LOGGED_FIELDS = [
   'sdkComponent',
@@ -34,7 +34,7 @@ export const LOGGED_FIELDS = [
 
 type Fields = Readonly<Partial<Record<(typeof LOGGED_FIELDS)[number], string | number | boolean>>>;
 
-/** The worker's log. A field that it would drop does not compile; of an error it keeps code and message. */
+/** The worker's log. A field that it would drop does not compile. Of an error it keeps code and message. */
 export type Log = Readonly<
   Record<'info' | 'warn' | 'error', (fields: Fields & { readonly error?: unknown }, text: string) => void>
 >;

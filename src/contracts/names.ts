@@ -26,11 +26,11 @@ const LOCKS = {
 export type RunbookName = keyof typeof LOCKS;
 export const RUNBOOK_NAMES = Object.keys(LOCKS) as readonly RunbookName[];
 
-/** What a snapshot can be taken before, where the inventory wants it. */
+/** Events before which a snapshot can be taken, if the inventory wants it. */
 export const SNAPSHOT_EVENTS = ['demotion', 'wipe', 'forced-promotion'] as const;
 export type SnapshotEvent = (typeof SNAPSHOT_EVENTS)[number];
 
-/** The step that says what a planned change of the primary cost. Whoever skips it goes on without knowing. */
+/** The step that reports what a planned change of the primary cost. Skipping it continues without knowing. */
 export const COMPARE_STEP = 'Compare the data of both clusters';
 
 /** The task queue that every worker polls unless `RUNBOOKS_TASK_QUEUE` says otherwise. */
@@ -41,12 +41,12 @@ export function deploymentWorkflowId(deployment: string): string {
   return `deployment:${deployment}`;
 }
 
-/** The rate-limit quota with which a run stops the clients of a primary. */
+/** The rate-limit quota with which a run quiesces the clients of a primary. */
 export function quotaName(runId: string): string {
   return `runbooks-${runId}`;
 }
 
-/** The Workflow ID of a ceremony that is a run of its own. */
+/** The Workflow ID of a ceremony that is its own run. */
 export function ceremonyWorkflowId(cluster: string): string {
   return `ceremony:${cluster}`;
 }
@@ -57,8 +57,8 @@ export function keyTaskQueue(keyHome: string): string {
 }
 
 /**
- * The Workflow ID under which a runbook must run so that its lock holds; undefined where it needs none, because it only
- * reads and many may run at once.
+ * The Workflow ID under which a runbook must run so that its lock holds; undefined if it needs none, because it only reads and
+ * many may run at once.
  */
 export function lockWorkflowId(
   runbook: RunbookName,
@@ -75,7 +75,7 @@ export function holdsDeploymentLock(runbook: RunbookName): boolean {
   return LOCKS[runbook] === 'deployment';
 }
 
-/** Where the Web UI at `base` shows a run. */
+/** The address of a run in the Web UI at `base`. */
 export function webUiLink(base: string, namespace: string, workflowId: string, runId: string): string {
   const [inNamespace = '', id = '', run = ''] = [namespace, workflowId, runId].map(encodeURIComponent);
   return `${base.replace(/(?<!\/)\/+$/, '')}/namespaces/${inNamespace}/workflows/${id}/${run}/history`;

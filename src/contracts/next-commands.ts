@@ -9,7 +9,7 @@ import { attestedName, escapeUntrusted } from './words';
 export interface NextCommand {
   readonly who: string;
   readonly command: string;
-  /** What is known of a key holder who may give his share, and was not simply asked. */
+  /** Set if a key holder stands by: they may give their share, but were not asked directly. */
   readonly as?: 'stand-by';
 }
 
@@ -29,22 +29,22 @@ const ofHolder = (command: string) => (workflowId: string, holder?: string) =>
   shellLine('runbook', command, workflowId, ...by('--holder', holder));
 
 /**
- * Commands that texts name beside what a run waits for. Each works as it is printed: a command knows its person by
- * RUNBOOKS_PERSON, or asks for the name, as it asks for a reason.
+ * Commands that texts name beside what a run waits for. Each works as printed: a command takes the person from RUNBOOKS_PERSON,
+ * or asks for the name, as it asks for a reason.
  */
 export const nextCommandOf = {
   share: ofHolder('share'),
   provideToken: ofHolder('provide-token'),
   approve: (workflowId: string, gate: string, name?: string) =>
     shellLine('runbook', 'approve', workflowId, '--gate', gate, ...by('--name', name)),
-  /** By the number of the parking: a command that was copied before decides nothing that parked since. */
+  /** By the number of the parking, so that a command copied earlier does not decide a step that parked since. */
   decide: (workflowId: string, parkingNo: number, action: string, name?: string) =>
     shellLine(
       ...['runbook', 'decide', workflowId, '--parking', String(parkingNo), '--action', action, ...by('--name', name)],
     ),
-  /** With the whole input, so that nothing has to be added. */
+  /** With the complete input, so that nothing has to be added. */
   start: (runbook: RunbookName, input: object) =>
-    // A mark of ours in somebody's words would end the command.
+    // A backtick in somebody's words would end the command.
     shellLine('runbook', 'start', runbook, '--input', JSON.stringify(input).replaceAll('`', '\\u0060')),
   status: (workflowId: string) => shellLine('runbook', 'status', workflowId),
   control: (action: ControlAction, workflowId: string, name?: string) =>
@@ -89,28 +89,28 @@ const USE_WORDS: Readonly<Record<TokenUse | 'root-token.generate', string>> = {
   'dr.disable': 'DISABLE replication on it',
   'dr.reindex': 'reindex it',
   'dr.merkle-check': 'check its Merkle tree',
-  'dr.operation-token.delete': 'delete that token again',
-  'root-token.generate': 'do ANYTHING on it, without an end',
+  'dr.operation-token.delete': 'delete that token afterwards',
+  'root-token.generate': 'do ANYTHING on it, with no expiry',
 };
 
-/** What people must not mistake where a run asks for tokens. */
+/** What people must not confuse when a run asks for tokens. */
 export const GIVEN_AS_TOKEN =
   "Asked for: the TOKEN, generated with the service's own command line. Never a key share, never a root token";
 
 const OF_HOLDERS: ReadonlySet<Waiting['for']> = new Set(['shares', 'rehearsal', 'action']);
 
-/** For what, and on whose word, key holders are asked. What counts for them is the signed invitation, which says it too. */
+/** What key holders are asked for, and on whose word. The signed invitation says it too, and only that counts for them. */
 export interface Asked {
   readonly kind: 'operation-token' | 'root-token' | 'rehearsal';
   /** None in a rehearsal. */
   readonly targets: readonly { readonly cluster: string; readonly uses: readonly (keyof typeof USE_WORDS)[] }[];
   readonly requestedBy: Attested;
   readonly reason: string;
-  /** The token itself is asked for, which people generated with the command line of the service; never a key share. */
+  /** The token itself is asked for, which people generated with the command line of the service. Never a key share. */
   readonly collects?: 'tokens' | undefined;
 }
 
-/** It in a few lines, each of one line whatever people wrote: clusters and uses, who asks, why. */
+/** The request in a few lines, each one line whatever people wrote: clusters and uses, who asks, why. */
 export function askedInWords({ kind, targets, requestedBy, reason, collects }: Asked): string[] {
   const token = kind === 'root-token' ? 'ROOT token' : 'DR operation token';
   const why = escapeUntrusted(reason).trim();
@@ -128,7 +128,7 @@ export function usesInWords(uses: readonly (keyof typeof USE_WORDS)[]): string {
   return [...new Set(uses)].map((use) => USE_WORDS[use]).join('; ');
 }
 
-/** {@link askedInWords} while key holders are waited for, else nothing. */
+/** {@link askedInWords} while key holders are waited for, otherwise nothing. */
 export function askedNow({ asked, waiting }: Pick<RunStatus, 'asked' | 'waiting'>): string[] {
   return asked && waiting.some((each) => OF_HOLDERS.has(each.for)) ? askedInWords(asked) : [];
 }

@@ -6,11 +6,11 @@ export type WalIndex = string;
 
 const text = z.string().optional();
 
-/** What one node said of itself. */
+/** What one node reported about itself. */
 const node = z.object({
   address: z.string(),
   reachable: z.boolean(),
-  /** Redacted error where the node did not answer. */
+  /** Redacted error if the node did not answer. */
   error: text,
   initialized: z.boolean().optional(),
   sealed: z.boolean().optional(),
@@ -24,14 +24,14 @@ const peer = z.object({
   id: text,
   connected: z.boolean(),
   clusterAddress: text,
-  /** Age of the last heartbeat by the clock of the node that answered, ms; absent where it is not known. */
+  /** Age of the last heartbeat by the clock of the node that answered, in ms; absent if it is not known. */
   heartbeatAgeMs: z.number().optional(),
-  /** A heartbeat was told, but not when by any clock that can be trusted. */
+  /** A heartbeat was reported, but not when by any clock that can be trusted. */
   heartbeatUnreadable: z.boolean().optional(),
   canaryAgeMs: z.number().optional(),
 });
 
-/** What status said of one replication kind. */
+/** What the status reported about one replication kind. */
 const replication = z.object({
   mode: z.string(),
   state: text,
@@ -63,16 +63,16 @@ export const clusterObservation = z.object({
   activeNode: text,
   /** `sys/health` cluster_id. */
   clusterId: text,
-  /** What the inventory pins, where that is another one. */
+  /** The cluster ID that the inventory pins, if it differs. */
   pinnedId: text,
   version: text,
-  /** `sys/seal-status`; with auto-unseal threshold and shares are those of the recovery keys. */
+  /** `sys/seal-status`. With auto-unseal, threshold and shares are those of the recovery keys. */
   seal: z
     .object({ type: text, recovery: z.boolean(), threshold: z.number().optional(), shares: z.number().optional() })
     .optional(),
   dr: replication.optional(),
   performance: replication.optional(),
-  /** The single slot for generation attempts, where it could be read. */
+  /** The single slot for generation attempts, if it could be read. */
   attempt: z.object({ started: z.boolean(), fingerprint: text, progress: z.number(), required: z.number() }).optional(),
 });
 
@@ -88,11 +88,11 @@ export type ClusterObservation = DeepReadonly<z.infer<typeof clusterObservation>
 
 const walIndex = z.string().regex(/^\d{1,20}$/);
 
-/** What one cluster said of one kind of replication (interface 4.1 and 4.2: `status`). */
+/** What one cluster reported about one kind of replication (interface 4.1 and 4.2: `status`). */
 const sampledReplication = replication.pick({ mode: true, state: true, setId: true }).extend({
   lastWal: walIndex.optional(),
   lastRemoteWal: walIndex.optional(),
-  /** Whether a peer is connected; absent where no peer is told. */
+  /** Whether a peer is connected; absent if no peer is listed. */
   connected: z.boolean().optional(),
   /** The freshest heartbeat of all peers. */
   heartbeatAgeMs: z.number().optional(),
@@ -105,9 +105,9 @@ export type SampledReplication = z.infer<typeof sampledReplication>;
 const sampledCluster = z.object({
   cluster: z.string(),
   answered: z.boolean(),
-  /** Code of the error where it did not answer. */
+  /** Code of the error if it did not answer. */
   error: z.string().optional(),
-  /** Absent where the kind is disabled or not supported. */
+  /** Absent if the kind is disabled or not supported. */
   dr: sampledReplication.optional(),
   performance: sampledReplication.optional(),
 });
@@ -123,12 +123,12 @@ export const walSampling = z.object({
   to: z.number(),
   /** Oldest first. */
   samples: z.array(walSample),
-  /** The mark of the worker that took them: what has none is not believed. */
+  /** The mark of the worker that took them. Samples without one are not trusted. */
   attested: z.string().optional(),
 });
 export type WalSampling = z.infer<typeof walSampling>;
 
-/** What the Workflow IDs of the runs of a deployment begin with: its results are looked for under them. */
+/** Prefix of the Workflow IDs of the runs of a deployment, under which their results are found. */
 export function walSamplerIdPrefix(deployment: string): string {
   return `walSampler:${deployment}:`;
 }

@@ -3,10 +3,10 @@ import { defaultPayloadConverter } from '@temporalio/common';
 import { UNDECODABLE } from './signals';
 
 /**
- * The payload converter of the workers. What people paste into a start form or a signal may be in any encoding; a
- * converter that throws would fail every workflow task, keep the lock, and quote the payload into logs and history. So
- * what cannot be read becomes a marker without content, which handlers refuse with a receipt. So does what is nested
- * without end: whatever goes through it level by level would run out of stack, at every try of the task.
+ * The payload converter of the workers. What people paste into a start form or a signal may be in any encoding. A converter that
+ * throws would fail every workflow task, keep the lock, and quote the payload into logs and history. So an unreadable payload
+ * becomes a marker without content, which handlers refuse with a receipt. So does one that is nested too deeply: code that
+ * descends level by level would run out of stack at every try of the task.
  */
 class TolerantPayloadConverter implements PayloadConverter {
   toPayload<T>(value: T): Payload {
@@ -23,16 +23,16 @@ class TolerantPayloadConverter implements PayloadConverter {
   }
 }
 
-/** Nothing of ours comes near it. */
+/** Deeper than any document of this project. */
 const MOST_LEVELS = 100;
 
 const [QUOTE, ESCAPE] = ['"', '\\'].map((each) => each.charCodeAt(0));
 const OPENING = 0x5b;
 const CLOSING = 0x5d;
-/** What a curly bracket is more than a square one. */
+/** The difference between a curly bracket and a square one. */
 const CURLY = 0x20;
 
-/** How deep JSON is nested; told from its bytes, because going through many small values takes long. */
+/** How deep JSON is nested. Read from its bytes, because descending through many small values takes long. */
 function levelsOf(json: Uint8Array): number {
   let [level, deepest] = [0, 0];
   let [inText, escaped] = [false, false];

@@ -4,9 +4,9 @@ import type { GatedOperation } from './plan';
 import type { DeepReadonly } from './run-facts';
 import { CONTROL_ACTIONS, DECISION_ACTIONS } from './signals';
 
-/* What people approve, and what they sign (protocol.md). Schemas: not for workflow code, whose bundle holds no schema library. */
+/* What people approve, and what they sign (protocol.md). Schemas: not for workflow code, whose bundle has no schema library. */
 
-/** One thing that must hold before anything is changed. */
+/** One thing that must be true before anything is changed. */
 export const check = z.object({
   name: z.string(),
   cluster: z.string().optional(),
@@ -14,20 +14,20 @@ export const check = z.object({
   needed: z.string(),
   /** `fail` refuses the run; `warn` is shown to the approvers; `not-checkable` says why it cannot be known beforehand. */
   verdict: z.enum(['ok', 'fail', 'warn', 'not-checkable']),
-  /** Who can do what, where the verdict is not `ok`. */
+  /** Who can do what, if the verdict is not `ok`. */
   next: z.string().optional(),
 });
 export type Check = DeepReadonly<z.infer<typeof check>>;
 
 const identity = z.strictObject({ cluster: z.string(), clusterId: z.string() });
 
-/** One dangerous operation that the plan allows, bound to the clusters that it is about by their `sys/health` IDs. */
+/** One dangerous operation that the plan allows, bound to its clusters by their `sys/health` IDs. */
 const allowedOperation = z.strictObject({
   operation: z.enum(Object.keys(OPERATION_GATES) as [GatedOperation, ...GatedOperation[]]),
   on: identity,
-  /** The other side where there is one: the primary to follow, the cluster that must not be primary. */
+  /** The other cluster, if there is one: the primary to follow, or the cluster that must not be primary. */
   with: identity.optional(),
-  /** The id, filter or option that it is about, in words of the interface. */
+  /** The id, filter or option that it is about, in terms of the interface. */
   detail: z.string().optional(),
 });
 export type AllowedOperation = DeepReadonly<z.infer<typeof allowedOperation>>;
@@ -52,15 +52,15 @@ export const runbookPlan = z.strictObject({
   steps: z.array(z.string()),
   /** The choices of the input that change what is done, as they were read. */
   choices: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
-  /** Digest of what the inventory says of people, gates, clusters and hooks. */
+  /** Digest of what the inventory says about people, gates, clusters and hooks. */
   inventory: z.string().optional(),
   reason: z.string(),
-  /** Who asked, as the start input claims; decides who may not approve. */
+  /** Who requested the run, as the start input claims. Decides who may not approve. */
   requestedBy: z.string().optional(),
 });
 export type RunbookPlan = DeepReadonly<z.infer<typeof runbookPlan>>;
 
-/* What people sign (protocol.md): as a JWS, or sent as it is where the inventory lets the person claim. */
+/* What people sign (protocol.md): as a JWS, or sent unsigned if the inventory allows the person to claim. */
 
 const ofRun = { ns: z.string(), wid: z.string(), rid: z.string() };
 const byPerson = { name: z.string().trim().min(1).max(100), iat: z.number().int() };
@@ -88,7 +88,7 @@ export const decisionPayload = z.strictObject({
 });
 export type DecisionPayload = z.infer<typeof decisionPayload>;
 
-/** `runbooks-control-v1`: the one argument of `pause`, `resume` and `abort`; `takeOver` brings it in the failover's input. */
+/** `runbooks-control-v1`: the one argument of `pause`, `resume` and `abort`; `takeOver` puts it into the failover's input. */
 export const controlPayload = z.strictObject({
   ...ofRun,
   action: z.enum(CONTROL_ACTIONS),

@@ -1,29 +1,29 @@
 /**
- * Tells a key share in the clear from what people and programs write otherwise. Pure: workflows look at every signal with
- * it before anything is copied. Envelopes of the signal `share` have stricter rules of their own (`src/keys`).
+ * Tells a key share in plain text from what people and programs otherwise write. Pure: workflows check every signal with it before
+ * anything is copied. Envelopes of the signal `share` have stricter rules of their own (`src/keys`).
  */
 
-/** How far into what arrived a share is looked for. */
+/** How far into the input shares are searched for. */
 const MAX_DEPTH = 8;
 const MAX_VALUES = 500;
 const MAX_TEXT = 64 * 1024;
-/** Signed documents in the payloads of others: each level could otherwise be read several times, and they have many. */
+/** Signed documents in the payloads of others. Without the limit each level could be read several times, and there are many. */
 const DOCUMENTS_DEEP = 3;
 
-/** Bytes of a share as clusters make them: the key and one byte. Nothing else that people paste has these lengths. */
+/** Byte lengths of a share as clusters make them: the key and one byte. Nothing else that people paste has these lengths. */
 const SHARE_LENGTHS: ReadonlySet<number> = new Set([17, 33]);
-/** Bytes that digests, fingerprints and identifiers have: a share only where the text says that it is one. */
+/** Byte lengths of digests, fingerprints and identifiers. These are shares only if the text says so. */
 const DIGEST_LENGTHS: ReadonlySet<number> = new Set([16, 20, 24, 28, 32]);
 const SHORTEST = 16;
 /** Of a signed document: base64url of the base64 of the shortest share. Shorter ones come by the thousand, and only cost time. */
 const SHORTEST_PART = 30;
 const LONGEST = 33;
 
-/** As chats put it into what is copied from them. */
+/** As chats insert it into what is copied from them. */
 const UNSEEN = /(?:(?!\s)[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}])+/gu;
-/** One of them, for all that stand together. */
+/** One replacement for several of them in a row. */
 const MARK = '\u200b';
-/** A word that such a mark alone parts from what follows, or from what stands before it. */
+/** A word that only such a mark separates from what follows, or from what comes before. */
 const WORD_BEFORE = /(?<!\S)([A-Z]?[^\sA-Z\d+/_=\u200b-]+)\u200b/g;
 const WORD_BEHIND = /\u200b([A-Z]?[^\sA-Z\d+/_=\u200b-]+)(?!\S)/g;
 const NAMED_A_SHARE = /\b(key[ _-]?)?share\b|\bunseal([ _-]?key)?\b|\brecovery[ _-]?key\b/i;
@@ -34,13 +34,13 @@ const SPOKEN_HEX = /(?<![0-9A-Za-z])(?:[0-9a-f]{2,8}[ :]){3,40}[0-9a-f]{2,8}(?![
 const BASE64 = /(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{22,44}={0,2}(?![A-Za-z0-9+/_=-])/g;
 const SIGNED_DOCUMENT = /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*/g;
 
-/** Members that hold a PGP key, which people and terminals break into lines: the last one may be as long as a share. */
+/** Members that contain a PGP key. People and terminals break it into lines, and the last one may be as long as a share. */
 const PGP_KEYS: ReadonlySet<string> = new Set(['recipientPgpKey', 'recipient']);
 const ARMOR = /-----(?:BEGIN|END) PGP PUBLIC KEY BLOCK-----/g;
 const ARMOR_HEADER = /^(?:Version|Comment|Hash|Charset): .*$/gm;
 /** Base64 of a public key: its packet of tag 6, in the old or the new form, with a length of one or two bytes, from version 4 on. */
 const PUBLIC_KEY = /^(?:(?:m[A-P]|x[g-r]).[E-G]|(?:mQ|x[st])..B)[A-Za-z0-9+/]+={0,2}(?:=[A-Za-z0-9+/]{4})?$/;
-/** The shortest key that can be encrypted to has more letters. */
+/** The shortest key that can encrypt has more letters. */
 const SHORTEST_KEY = 400;
 
 export function withoutUnseen(text: string): string {
@@ -48,9 +48,9 @@ export function withoutUnseen(text: string): string {
 }
 
 /**
- * Whether this holds of any text in a value, or of the name of a member, as far in as documents of ours go.
+ * Whether this is true of any text in a value, or of the name of a member, as deep as documents of this project go.
  *
- * @param holds - is told the member that a text stands in, also in a list
+ * @param holds - gets the member that contains the text, also in a list
  */
 export function someText(value: unknown, holds: (text: string, member?: string) => boolean): boolean {
   let values = 0;
@@ -66,7 +66,7 @@ export function someText(value: unknown, holds: (text: string, member?: string) 
   return search(value, 0);
 }
 
-/** Whether anything in `value` seems to be a key share in the clear: texts, names of members, payloads of signed documents. */
+/** Whether anything in `value` seems to be a key share in plain text: texts, names of members, payloads of signed documents. */
 export function holdsKeyShare(value: unknown, deep = DOCUMENTS_DEEP): boolean {
   return someText(value, (text, member = '') => {
     const named = NAMED_A_SHARE.test(member);
@@ -75,32 +75,32 @@ export function holdsKeyShare(value: unknown, deep = DOCUMENTS_DEEP): boolean {
   });
 }
 
-/** Of any length. It has small letters and capitals, which names of hosts and files and hexadecimal shares do not mix. */
+/** Of any length. It mixes lower and upper case, which names of hosts and files and hexadecimal shares do not. */
 const A_TOKEN = /(?<![A-Za-z0-9+/_-])hv[sbr]\.(?=[A-Z0-9_-]*[a-z])(?=[a-z0-9_-]*[A-Z])[A-Za-z0-9_-]{20,}/;
-/** With those of earlier versions of the service: a share behind such a mark has another length. */
+/** Includes tokens of earlier versions of the service. A share behind such a prefix has another length. */
 const TOKENS =
   /(?<![A-Za-z0-9+/_-])(?:hv[sbr]\.(?=[A-Z0-9_-]*[a-z])(?=[a-z0-9_-]*[A-Z])[A-Za-z0-9_-]{20,}|[sbr]\.[A-Za-z0-9]{24}(?![A-Za-z0-9+/_=-]))/g;
 
-/** What seems to stand in plain text in `value`: a token of the service alone is to be ended, and no cluster is rekeyed for it. */
+/** What seems to be in plain text in `value`. If it is only a token of the service, that token has to be ended, and no cluster rekeyed. */
 export function plainSecretIn(value: unknown): 'plain-text-share' | 'plain-text-token' | undefined {
   if (holdsKeyShare(value)) return holdsTokenAlone(value) ? 'plain-text-token' : 'plain-text-share';
   return someText(value, (text) => textHoldsToken(text)) ? 'plain-text-token' : undefined;
 }
 
-/** Whether a text, or a signed document in it, seems to hold a token of the service, also one that resembles no share. */
+/** Whether a text, or a signed document in it, seems to contain a token of the service, even one that resembles no share. */
 export function textHoldsToken(text: string, deep = DOCUMENTS_DEEP): boolean {
   const whole = text.slice(0, MAX_TEXT);
   const shown = withoutUnseen(whole);
-  // As it stands, too: without what is unseen it may be glued to the word before it.
+  // Also unchanged: without the invisible characters it may be joined to the word before it.
   if (A_TOKEN.test(shown) || A_TOKEN.test(whole)) return true;
   const signed = deep > 0 ? shown.match(SIGNED_DOCUMENT) : null;
   return (signed ?? []).some((jws) => jws.split('.').some((part) => textHoldsToken(decoded(part), deep - 1)));
 }
 
-/** Of a value that seems to hold a share: whether that is a token. */
+/** For a value that seems to contain a share: whether that is a token. */
 export function holdsTokenAlone(value: unknown): boolean {
   const shown = (text: string) => withoutUnseen(text.slice(0, MAX_TEXT));
-  // As hard a look as for shares, beside tokens that are not in pieces.
+  // As strict as for shares, apart from tokens that are in one piece.
   const isShare = (text: string, member = '') => {
     const whole = shown(text);
     const readings = whole.match(TOKENS)?.join() === text.match(TOKENS)?.join() ? [text, whole] : [whole];
@@ -109,7 +109,7 @@ export function holdsTokenAlone(value: unknown): boolean {
   return someText(value, (text) => shown(text).search(TOKENS) !== -1) && !someText(value, isShare);
 }
 
-/** Whether a text is a public key and nothing else: in base64, in one line or in lines of one length, or armored. */
+/** Whether a text is a public key and nothing else: base64 in one line, or in lines of one length, or armored. */
 function isPgpKey(text: string): boolean {
   const lines = text.replace(ARMOR_HEADER, '').replace(ARMOR, '').trim().split(/\s+/);
   const key = lines.join('');
@@ -118,26 +118,26 @@ function isPgpKey(text: string): boolean {
   return (
     key.length >= SHORTEST_KEY &&
     PUBLIC_KEY.test(key) &&
-    // Shares, one below the other, are lines of one length, too.
+    // Shares, one per line, are lines of one length too.
     full.every((line) => line.length === full[0]?.length && !SHARE_LENGTHS.has(bytesOf(line))) &&
     !lines.some(isHexShare) &&
     !(text.match(ARMOR_HEADER) ?? []).some((header) => textHoldsKeyShare(header))
   );
 }
 
-/** Base64 of any length to speak of has other letters, too. */
+/** Base64 of any relevant length has other letters too. */
 function isHexShare(line: string): boolean {
   return line.length >= 2 * SHORTEST && /^[0-9a-f]+$/i.test(line);
 }
 
 /**
- * Whether a text seems to hold a key share.
+ * Whether a text seems to contain a key share.
  *
- * @param named - it is said to be one, so that also the lengths of digests count
+ * @param named - the text is labeled as a share, so lengths of digests count too
  */
 export function textHoldsKeyShare(text: string, named = false, deep = DOCUMENTS_DEEP): boolean {
   const marked = text.slice(0, MAX_TEXT).replace(UNSEEN, MARK);
-  // Without what is unseen a share may be glued to words beside it; with it, be in pieces.
+  // Without the invisible characters a share may be joined to words beside it; with them, it may be in pieces.
   const [before, behind] = [marked.replace(WORD_BEFORE, '$1 '), marked.replace(WORD_BEHIND, ' $1')];
   const readings = [marked, before, behind, before.replace(WORD_BEHIND, ' $1')].map((each) =>
     each.replaceAll(MARK, ''),
@@ -164,7 +164,7 @@ function showsKeyShare(shown: string, named: boolean): boolean {
   );
 }
 
-/** Member by member: the type of an envelope names shares, and does not say that the digests beside it are some. */
+/** Member by member: the type of an envelope mentions shares, which does not mean that the digests beside it are shares. */
 function partHoldsKeyShare(text: string, deep: number): boolean {
   let value: unknown;
   try {
@@ -175,14 +175,14 @@ function partHoldsKeyShare(text: string, deep: number): boolean {
   return holdsKeyShare(value, deep);
 }
 
-/** Bytes that base64 of this form holds. */
+/** How many bytes this base64 encodes. */
 function bytesOf(base64: string): number {
   return Math.floor((base64.replace(/(?<!=)=+$/, '').length * 3) / 4);
 }
 
 /**
- * Random base64 changes between small letters, capitals and digits at two of three places; words, names and paths do not.
- * Of random shares of 33 bytes one in ten thousand changes more seldom; of the shortest one in a hundred.
+ * Random base64 changes between lower case, upper case and digits at two of three places. Words, names and paths do not. Of random
+ * shares of 33 bytes, one in ten thousand changes less often; of the shortest ones, one in a hundred.
  */
 function looksRandom(text: string): boolean {
   const least = SHARE_LENGTHS.has(bytesOf(text)) ? 0.3 : 0.45;
@@ -197,7 +197,7 @@ function looksRandom(text: string): boolean {
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const SIX_BITS = new Map([...ALPHABET].map((character, value) => [character, value]));
 
-/** Base64url to text, one character for each byte: a share is ASCII. Workflows have no decoder of the platform. */
+/** Base64url to text, one character per byte: a share is ASCII. Workflows have no decoder of the platform. */
 export function decoded(base64url: string): string {
   let bits = 0;
   let held = 0;

@@ -2,7 +2,7 @@ import type { RunbookPlan } from './payloads';
 
 export type { AllowedOperation, Check, RunbookPlan } from './payloads';
 
-/** The gates of the inventory: each has a policy of who must approve. */
+/** The gates of the inventory. Each has a policy of who must approve. */
 export const GATE_NAMES = [
   'plan',
   'go',
@@ -20,8 +20,8 @@ export const GATE_NAMES = [
 export type GateName = (typeof GATE_NAMES)[number];
 
 /**
- * Every dangerous operation with the gate whose policy must be met before an activity does it. The activities look here
- * and in the inventory, and never take a gate's name from what they are passed.
+ * Every dangerous operation with the gate whose policy must be met before an activity does it. The activities look it up here and
+ * in the inventory, and never take a gate's name from their input.
  */
 export const OPERATION_GATES = {
   'dr.primary.demote': 'plan',
@@ -30,7 +30,7 @@ export const OPERATION_GATES = {
   'dr.primary.disable': 'disable',
   'dr.primary.revoke-secondary': 'revoke',
   'dr.secondary.promote': 'promote',
-  // Parts of a switchover that was approved as a whole, whichever of its two sides ends as the primary.
+  // Parts of a switchover that was approved as a whole, whichever of its two clusters ends as primary.
   'dr.secondary.promote-after-demotion': 'plan',
   'dr.secondary.repoint-after-switchover': 'plan',
   'performance.secondary.repoint-after-switchover': 'plan',
@@ -45,7 +45,7 @@ export const OPERATION_GATES = {
   'dr.secondary.reindex': 'reindex',
   'dr.secondary.repoint-by-token': 'repoint',
   'dr.secondary.repoint-by-addresses': 'repoint',
-  // Parts of a failover and of a rejoin that were approved as a whole: nobody is asked again.
+  // Parts of a failover and of a rejoin that were approved as a whole, so nobody is asked again.
   'dr.secondary.repoint-after-promotion': 'promote',
   'dr.secondary.repoint-after-unfence': 'unfence',
   'performance.secondary.repoint-after-unfence': 'unfence',
@@ -62,9 +62,9 @@ export const OPERATION_GATES = {
   'performance.secondary.forget-primary': 'revoke',
   'performance.secondary.repoint-by-token': 'repoint',
   'performance.secondary.repoint-by-addresses': 'repoint',
-  // As above, of either kind of promotion.
+  // As above, for either kind of promotion.
   'performance.secondary.repoint-after-promotion': 'promote',
-  // A part of an onboarding whose wipe was approved.
+  // Part of an onboarding whose wipe was approved.
   'dr.primary.enable-for-secondary': 'wipe',
   'performance.primary.enable-for-secondary': 'wipe',
   'hook.fence': 'promote',
@@ -79,7 +79,7 @@ export const OPERATION_GATES = {
 } as const satisfies Readonly<Record<string, GateName>>;
 export type GatedOperation = keyof typeof OPERATION_GATES;
 
-/** What an error is about that refuses approvals for their age alone: new ones of the same gate serve. */
+/** The subject of an error that refuses approvals only because of their age. New approvals of the same gate help then. */
 export const APPROVALS_TOO_OLD = 'approvals too old';
 
 /** A plan as approvers see it: the text whose digest they sign, byte for byte. */
@@ -90,7 +90,7 @@ export interface PlanDocument {
   readonly digest: string;
 }
 
-/** Reads a plan's text; undefined where it is none. A glance at its shape: who relies on it reads it by its schema. */
+/** Reads the text of a plan; undefined if it is none. Only checks its shape: code that relies on it parses it with its schema. */
 export function planIn(text: string): RunbookPlan | undefined {
   try {
     const plan = JSON.parse(text) as Partial<RunbookPlan> | null;

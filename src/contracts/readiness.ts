@@ -1,21 +1,21 @@
 import { z } from 'zod';
 
-/** Which of the two questions a point answers: would a switchover, would a failover start now? */
+/** The question that a point answers: would a switchover, would a failover start now? */
 const about = z.enum(['switchover', 'failover', 'both']);
 
-/** One thing that was looked at: a check that a plan makes too, or one of readiness alone. */
+/** One thing that was checked: a check that a plan makes too, or one of readiness alone. */
 export const readinessPoint = z.object({
-  /** Stable, kebab case; once for each cluster and question. Of a check of a plan its name. */
+  /** Stable, kebab case; once for each cluster and question. For a check of a plan: its name. */
   id: z.string(),
   about,
   cluster: z.string().optional(),
-  /** `not-checkable`: nobody can know it beforehand, which counts neither way; see `unread`. */
+  /** `not-checkable`: nobody can know it beforehand, and it counts neither way; see `unread`. */
   verdict: z.enum(['ok', 'warn', 'fail', 'not-checkable']),
-  /** It could be known, and was not read this time: never taken for good. */
+  /** It could be known, but was not read this time. Never taken as passed. */
   unread: z.literal(true).optional(),
   observed: z.string(),
   needed: z.string(),
-  /** Who can do what, where the verdict is `fail` or `warn`. */
+  /** Who can do what, if the verdict is `fail` or `warn`. */
   next: z.string().optional(),
 });
 export type ReadinessPoint = z.infer<typeof readinessPoint>;
@@ -24,18 +24,18 @@ export type PointVerdict = ReadinessPoint['verdict'];
 export const readinessVerdict = z.enum(['ready', 'ready-with-warnings', 'not-ready']);
 export type ReadinessVerdict = z.infer<typeof readinessVerdict>;
 
-/** What `readiness` gives as its result. Times are ISO strings. */
+/** The result of `readiness`. Times are ISO strings. */
 export const readinessResult = z.object({
   schema: z.literal('replication-runbooks/readiness/v1'),
   deployment: z.string(),
   at: z.string(),
   switchover: readinessVerdict,
   failover: readinessVerdict,
-  /** What each DR secondary is good for. */
+  /** What each DR secondary could be used for. */
   candidates: z.array(
     z.object({ drSet: z.string(), cluster: z.string(), switchover: readinessVerdict, failover: readinessVerdict }),
   ),
-  /** Points whose verdict is another one than at the last check. */
+  /** Points whose verdict changed since the last check. */
   changes: z.array(
     readinessPoint.pick({ id: true, about: true, cluster: true }).extend({
       change: z.enum(['worse', 'better']),

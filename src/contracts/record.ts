@@ -1,19 +1,19 @@
 /*
- * The record of a deployment: what outlives its runs. One workflow `record:<deployment>` holds it. Temporal is trusted to
- * keep it, and not to write it: what the workers did not mark counts for nothing.
+ * The record of a deployment: what outlives its runs. One workflow `record:<deployment>` holds it. Temporal is trusted to keep it,
+ * but not to write it: what the workers did not mark does not count.
  */
 
 export const RECORD_WORKFLOW = 'record';
 export const RECORD_QUERY = 'read';
 export const RECORD_UPDATE = 'write';
-/** Type of the failure with which a write is refused that does not follow the last one. */
+/** Type of the failure that refuses a write which does not follow the last one. */
 export const RECORD_CONFLICT = 'RECORD_CONFLICT';
 
 export function recordWorkflowId(deployment: string): string {
   return `record:${deployment}`;
 }
 
-/** One thing that is kept. */
+/** One entry of the record. */
 export interface RecordEntry {
   readonly value: unknown;
   /** When it was written, epoch ms. */
@@ -42,14 +42,14 @@ export interface RecordState {
   readonly entries: Readonly<Record<string, RecordEntry>>;
 }
 
-/** One write: what it changes, and the head of the record that it makes. */
+/** One write: what it changes, and the resulting head of the record. */
 export interface RecordWrite {
   readonly head: RecordHead;
   readonly put: Readonly<Record<string, RecordEntry>>;
   readonly removed: readonly string[];
 }
 
-/** Whether a write, whatever it is, can be taken and follows the last one: of two that were made at once one is refused. */
+/** Whether a write is valid and follows the last one. Of two writes made at once, one is refused. */
 export function follows({ head }: RecordState, write: unknown): write is RecordWrite {
   if (!isObject(write) || !isObject(write['head']) || !isObject(write['put']) || !Array.isArray(write['removed']))
     return false;
@@ -62,7 +62,7 @@ export function written({ entries }: RecordState, { head, put, removed }: Record
   return { head, entries: Object.fromEntries(kept) };
 }
 
-/** Of a start input that is no state of a record: an empty one. What it lacks then shows to every reader. */
+/** The state from a start input; an empty one if the input is no state. Every reader then sees what it lacks. */
 export function stateOf(input: unknown): RecordState {
   return isObject(input) && isObject(input['entries']) ? (input as unknown as RecordState) : { entries: {} };
 }

@@ -6,8 +6,8 @@ import type { DeepReadonly } from './run-facts';
 import { DECISION_ACTIONS } from './signals';
 
 /*
- * The report of a run, also for programs that read it: docs/report.schema.json is made from this, and a test compares
- * both. Workflows use the types alone. Durations are milliseconds.
+ * The report of a run, also for programs that read it. docs/report.schema.json is generated from this, and a test compares the two.
+ * Workflows use only the types. Durations are milliseconds.
  */
 
 const time = z.string().describe('ISO 8601, UTC, with milliseconds');
@@ -34,16 +34,16 @@ const step = z.strictObject({
   ),
   startedAt: time,
   endedAt: time.optional(),
-  /** `not-ordered`: the run ended before Temporal took the order. */
+  /** `not-ordered`: the run ended before Temporal accepted the order. */
   outcome: z.enum(['done', 'already', 'skipped', 'failed', 'running', 'not-ordered']),
 });
 
 /** How long clients had no primary, and where the time went. */
 const outage = z.strictObject({
   startedAt: time,
-  /** Why it is counted from there, where that is not the demotion of this run. */
+  /** Why it is counted from there, if that is not the demotion of this run. */
   startedBecause: text,
-  /** Since when there was no primary is not known: the figures are the least that it can be. */
+  /** It is not known since when there was no primary. The figures are minimums. */
   atLeast: z.boolean().optional(),
   endedAt: time.optional(),
   /** `probe`: the first success through the clients' address. `service-ready`: the new primary served a write. */
@@ -51,7 +51,7 @@ const outage = z.strictObject({
   serviceReadyAt: time.optional(),
   probeAt: time.optional(),
   totalMs: milliseconds,
-  /** Before this run began: nobody worked on it here. */
+  /** Before this run began, when nobody worked on it here. */
   beforeRunMs: milliseconds,
   /** Spent in calls to the service and in waiting for its state. */
   serviceMs: milliseconds,
@@ -63,9 +63,9 @@ const outage = z.strictObject({
 
 const objective = z.strictObject({
   objective: z.enum(['outage', 'loss', 'unprotected']),
-  /** Milliseconds; of `loss` WAL entries, where 0 means none, and proven. */
+  /** Milliseconds. For `loss`: WAL entries, where 0 means that no loss is proven. */
   atMost: z.number(),
-  /** In the same unit, at least that much where it is not measured; absent where nothing was measured. */
+  /** In the same unit, as a minimum if it is not measured exactly; absent if nothing was measured. */
   observed: z.number().optional(),
   verdict: z.enum(['met', 'missed', 'not-measured']),
 });
@@ -86,7 +86,7 @@ const parking = z.strictObject({
   code: z.string(),
   message: z.string(),
   decision: z.strictObject({ action: z.enum(DECISION_ACTIONS), by: attested, reason: z.string(), at: time }).optional(),
-  /** Without a decision: what was missing came, or the run was stopped. */
+  /** Without a decision: what was missing arrived, or the run was stopped. */
   endedAt: time.optional(),
 });
 
@@ -94,7 +94,7 @@ const holder = z.strictObject({
   name: z.string(),
   epoch: z.number(),
   as: z.enum(['holder', 'stand-by']),
-  /** Absent where somebody answered without being asked. */
+  /** Absent if somebody answered without being asked. */
   askedAt: time.optional(),
   why: text,
   /** The last share that was accepted. */
@@ -109,13 +109,13 @@ export const reportSchema = z.strictObject({
   workflowId: z.string(),
   runId: z.string(),
   deployment: text,
-  /** `running`, `terminated` and the like where the run itself did not say. */
+  /** `running`, `terminated` and the like, if the run itself did not report an outcome. */
   outcome: z.union([runOutcome, z.enum(['running', 'failed', 'terminated', 'cancelled', 'timed-out'])]),
   reason: text,
   requestedBy: attested.optional(),
-  /** Every member of the input, with defaults; absent where the input is not one of this runbook. */
+  /** Every member of the input, with defaults; absent if the input is not one of this runbook. */
   asked: z.record(z.string(), z.unknown()).optional(),
-  /** A failover took the run over: from then on it was one. */
+  /** A failover took the run over. From then on it was one. */
   takenOver: z.strictObject({ at: time, by: attested, reason: z.string() }).optional(),
   startedAt: time,
   endedAt: time.optional(),
@@ -124,7 +124,7 @@ export const reportSchema = z.strictObject({
   steps: z.array(step),
   gates: z.array(gate),
   parkings: z.array(parking),
-  /** Who was asked for a key share and when, who gave; absent where nobody was asked. */
+  /** Who was asked for a key share and when, and who gave one; absent if nobody was asked. */
   holders: z.array(holder).optional(),
   receipts: z.array(receipt.extend({ at: time })),
   controls: z.array(z.strictObject({ control: z.string(), by: attested, reason: z.string(), at: time })),
@@ -132,7 +132,7 @@ export const reportSchema = z.strictObject({
   outage: outage.optional(),
   loss: z
     .strictObject({
-      /** `unknown`: the old primary was gone, and no sample bounds what it had written. */
+      /** `unknown`: the old primary was gone, and no sample limits what it had written. */
       loss: z.enum(['none', 'bounded', 'unknown']),
       why: z.string(),
       boundWalEntries: text,
@@ -140,23 +140,23 @@ export const reportSchema = z.strictObject({
       newPrimaryRoot: text,
     })
     .optional(),
-  /** From the quiesce until clients were let through: what they felt, beside the outage. Absent where nobody held them. */
+  /** From quiescing the clients until their release: what they noticed, besides the outage. Absent if they were not quiesced. */
   clientsHeld: z.strictObject({ from: time, to: time.optional(), totalMs: milliseconds }).optional(),
   /** From the demotion until the first DR secondary streams again. */
   withoutDrProtection: z.strictObject({ from: time, to: time.optional(), totalMs: milliseconds }).optional(),
-  /** What the inventory wanted of this outage, and whether it was met; absent where it wants nothing, or nothing was demoted. */
+  /** The objectives of the inventory for this outage, and whether they were met. Absent if it has none, or nothing was demoted. */
   objectives: z.array(objective).optional(),
   tokens: z.array(z.strictObject({ cluster: z.string(), state: z.string(), text: z.string() })),
   finalState: z.array(clusterObservation),
   /** What the runbook found out, such as the points of `readiness`. */
   result: z.record(z.string(), z.unknown()).optional(),
-  /** Of an open run: what people decided, and the run does now. */
+  /** Of an open run: what people decided and the run is carrying out. */
   carryingOut: text,
   /** What people still have to do, and how. */
   leftToDo: z.array(z.string()),
-  /** Events of the history when the report was made; of a run that ended with its report, all that the server has. */
+  /** Events of the history when the report was made. For a run that ended with its report: all that the server has. */
   historyEvents: z.number(),
-  /** Digest of all events; absent of an open run, and from what a run itself wrote, which cannot hold its own end. */
+  /** Digest of all events. Absent for an open run, and in what a run itself wrote, because that cannot contain its own end. */
   history: z.strictObject({ events: z.number(), sha256: z.string() }).optional(),
 });
 export type Report = DeepReadonly<z.infer<typeof reportSchema>>;
@@ -164,5 +164,5 @@ export type ReportStep = Report['steps'][number];
 export type ReportedObjective = NonNullable<Report['objectives']>[number];
 export type OutageSplit = NonNullable<Report['outage']>;
 
-/** What a runbook found out that is for finding out; JSON, and never a secret. */
+/** The result of a runbook whose purpose is to find something out. JSON, and never a secret. */
 export type RunbookFindings = NonNullable<Report['result']>;

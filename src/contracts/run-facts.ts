@@ -2,28 +2,28 @@ import { z } from 'zod';
 import { SIGNALS } from './signals';
 import type { DecisionAction } from './signals';
 
-/** A type that a schema gives, as code that only reads it sees it. */
+/** The type of a schema, as code that only reads it sees it. */
 export type DeepReadonly<T> = T extends readonly (infer Item)[]
   ? readonly DeepReadonly<Item>[]
   : T extends object
     ? { readonly [K in keyof T]: DeepReadonly<T[K]> }
     : T;
 
-/** Whom the server saw send a signal. Two are the same person only where type and name are. */
+/** The sender of a signal as the server saw it. Two are the same person only if both type and name are equal. */
 export interface Principal {
   /** What vouches for the name: `jwt` for the `sub` of a token. */
   readonly type: string;
   readonly name: string;
 }
 
-/** How it is known who said something. `claimed` is shown as UNVERIFIED everywhere. */
+/** How it is known who sent or said something. `claimed` is shown as UNVERIFIED everywhere. */
 export const attestation = z.enum(['signed', 'principal', 'claimed']);
 export type Attestation = z.infer<typeof attestation>;
 
 export const attested = z.object({ name: z.string(), how: attestation });
 export type Attested = DeepReadonly<z.infer<typeof attested>>;
 
-/** Something that a person must know after the run. Never holds a secret. */
+/** Something that a person must know after the run. Never contains a secret. */
 export const finding = z.object({
   severity: z.enum(['info', 'warning', 'critical']),
   /** Stable code, kebab case. */
@@ -34,7 +34,7 @@ export const finding = z.object({
 });
 export type Finding = DeepReadonly<z.infer<typeof finding>>;
 
-/** What became of one signal. */
+/** The verdict on one signal. */
 export const receipt = z.object({
   signal: z.enum([...Object.values(SIGNALS), 'unknown']),
   /** Counts the signals of this name in this run, from 1. */
@@ -46,7 +46,7 @@ export const receipt = z.object({
 });
 export type Receipt = DeepReadonly<z.infer<typeof receipt>>;
 
-/** What the inventory wants of a change of the primary, as far as it says. */
+/** The objectives of the inventory for a change of the primary, as far as it states any. */
 export interface RunObjectives {
   readonly outageMs?: number | undefined;
   /** 0: none, and proven. */
@@ -87,24 +87,24 @@ export type RunFact = { readonly at: number } & (
       readonly by: Attested;
       readonly reason: string;
     }
-  /** Nobody is waited for any more, and nobody decided: what was missing came, or the run was stopped. */
+  /** The wait ended without a decision: what was missing arrived, or the run was stopped. */
   | { readonly kind: 'unparked'; readonly parkingNo: number }
   /** Clients had no primary from then on, although this run demoted none. `since` is epoch milliseconds. */
   | { readonly kind: 'outage-began'; readonly since: number; readonly why: string; readonly atLeast?: boolean }
-  /** Clients were told to hold off, or let through again. */
+  /** Clients were quiesced, or released again. */
   | { readonly kind: 'clients'; readonly held: boolean }
-  /** Holders, or those who give tokens, are waited for, or no more. Where people may decide meanwhile it is a parked step. */
+  /** Whether holders, or the people who give tokens, are waited for. If people may decide meanwhile, it is a parked step. */
   | { readonly kind: 'asked'; readonly asked: boolean }
-  /** A pause holds the run, or no more: not from when it was ordered, but from the step that it holds. */
+  /** Whether a pause holds the run. It counts from the step that it holds, not from the order. */
   | { readonly kind: 'paused'; readonly paused: boolean }
-  /** What was lost, where no comparison of both sides can tell. */
+  /** What was lost, if no comparison of the two clusters can tell. */
   | {
       readonly kind: 'loss';
       readonly loss: 'none' | 'bounded' | 'unknown';
       readonly boundWalEntries?: string;
       readonly why: string;
     }
-  /** Asked for key shares in this epoch, and why now. Who answered is in the receipts. */
+  /** Who was asked for key shares in this epoch, and why at this time. Who answered is in the receipts. */
   | {
       readonly kind: 'holders-asked';
       readonly epoch: number;
@@ -126,11 +126,11 @@ export type RunFact = { readonly at: number } & (
       readonly by: Attested;
       readonly reason: string;
     }
-  /** A take-over was carried out: the run is a failover from then on. */
+  /** A take-over was carried out. The run is a failover from then on. */
   | { readonly kind: 'became-failover' }
 );
 
-/** Says which step of the run an activity serves. Every activity input carries it as `step`. */
+/** The step of the run that an activity serves. Every activity input carries it as `step`. */
 export interface StepContext {
   /** The step's name, as the timeline and the report show it. */
   readonly name: string;

@@ -14,7 +14,7 @@ export type Waiting =
       readonly approved: readonly Attested[];
       /** Absent while clients have no primary: no clock ends the wait then. */
       readonly until?: number;
-      /** Why a gate that was met before is asked for again. */
+      /** Why a gate that was met before is opened again. */
       readonly again?: string;
     }
   | {
@@ -24,14 +24,14 @@ export type Waiting =
       readonly cid: string;
       readonly epoch: number;
       readonly held: readonly string[];
-      /** Asked, and not in hand. */
+      /** Asked, and no share received. */
       readonly missingHolders: readonly string[];
-      /** Shares that are needed: more than the service's threshold once it rejected some. */
+      /** How many shares are needed. Higher than the service's threshold once it rejected some. */
       readonly threshold: number;
       readonly until: number;
-      /** Invited, and not asked yet; a share that they give early counts. `askedFrom`: epoch milliseconds. */
+      /** Invited, but not asked yet. A share that they give early counts. `askedFrom`: epoch milliseconds. */
       readonly standBy?: { readonly holders: readonly string[]; readonly askedFrom: number };
-      /** On the inventory's list, and not invited. */
+      /** On the inventory's list, but not invited. */
       readonly notJoined?: readonly string[];
     }
   /** People answer a rehearsal: no key share is asked for. */
@@ -57,24 +57,24 @@ export type Waiting =
         /** It counts when a second, different person decides the same. */
         readonly needsTwo?: boolean;
       }[];
-      /** Decided by one person, where a second is needed. */
+      /** Decided by one person; a second is needed. */
       readonly decidedOnce?: { readonly action: DecisionAction; readonly by: Attested };
     }
   | { readonly for: 'resume'; readonly by: string; readonly reason: string }
   /** The change window has not begun. */
   | { readonly for: 'window'; readonly until: number }
-  /** People do something outside of the run, which an activity watches meanwhile. */
+  /** People do something outside the run. An activity watches it meanwhile. */
   | {
       readonly for: 'action';
       readonly what: string;
       readonly instructions: readonly string[];
-      /** Of those who are asked by name. */
+      /** Commands of people who are asked by name. */
       readonly commands?: readonly NextCommand[];
-      /** It may last for long after people did their part: nobody is reminded. */
+      /** It may last long after people did their part, so nobody is reminded. */
       readonly toldOnce?: true;
     };
 
-/** What people decided on a parked step: accepted, and under way. */
+/** A decision on a parked step that was accepted and is being carried out. */
 export interface CarryingOut {
   readonly step: string;
   readonly action: DecisionAction;
@@ -113,18 +113,18 @@ export interface RunStatus {
   readonly waiting: readonly Waiting[];
   readonly carryingOut?: readonly CarryingOut[];
   readonly steps: readonly TimelineStep[];
-  /** With when they were given, epoch milliseconds. */
+  /** With the time at which they were given, in epoch milliseconds. */
   readonly receipts: readonly (Receipt & { readonly at?: number })[];
   readonly findings: readonly Finding[];
   /** What people still have to do, once the run has ended. */
   readonly leftToDo?: readonly string[];
-  /** The newest invitation (JWS), where a ceremony is under way. Public: it holds no secret. */
+  /** The newest invitation (JWS), while a ceremony is under way. It is public and contains no secret. */
   readonly invitation?: string;
-  /** What it asks for. */
+  /** What the invitation asks for. */
   readonly asked?: Asked;
 }
 
-/** What describe shows without a worker: upserted at each change of phase. */
+/** What `describe` shows without a worker. Updated at each change of phase. */
 export interface RunMemo {
   readonly runbook: string;
   readonly deployment: string;
@@ -136,7 +136,7 @@ export interface RunMemo {
   readonly outageSince?: string;
 }
 
-/** A token may exist that nobody holds: told before everything else, because each minute counts. */
+/** Findings about a token that may exist and that nobody holds. They come before everything else, because each minute counts. */
 const ORPHANS: ReadonlySet<string> = new Set(['orphan-token', 'orphan-root-token']);
 
 export function isOrphanAlarm({ code }: Pick<Finding, 'code'>): boolean {
@@ -153,21 +153,21 @@ export function orphanFinding(kind: 'operation-token' | 'root-token', cluster: s
       severity: 'critical',
       code: 'orphan-root-token',
       text: `A root token of ${cluster} may exist that nobody holds: ${how}.`,
-      next: `Whoever has the encoded answer gives it to the recipient. A root token has no lifetime. Go through \`auth/token/accessors\` of ${cluster} and revoke by accessor each token with policy root whose creation time is that of this run; look for its use in the audit log.`,
+      next: `If you have the encoded answer, give it to the recipient. A root token has no lifetime. Go through \`auth/token/accessors\` of ${cluster} and revoke by accessor each token with policy root that was created at the time of this run. Check the audit log for its use.`,
     };
   }
   return {
     severity: 'critical',
     code: 'orphan-token',
     text: `An operation token of ${cluster} may exist that nobody holds: ${how}.`,
-    next: `An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then. Once that is done, \`operationTokenDisposal\` with \`forget\` takes it off the record.`,
+    next: `An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe. Until then, check the audit log for its use. After that, \`operationTokenDisposal\` with \`forget\` removes it from the record.`,
   };
 }
 
-/** What stands against a run that was refused, and why a run failed. */
+/** Code of the findings that say why a run was refused or failed. */
 export const CHECK_FAILED = 'check-failed';
 
-/** What people must know before they read whom the run waits for: alarms, what is critical, that key shares were rejected. */
+/** What people must know before they read whom the run waits for: alarms, critical findings, failed checks, rejected key shares. */
 export function urgentFindings({ findings, waiting }: Pick<RunStatus, 'findings' | 'waiting'>): Finding[] {
   const alarms = findings.filter(isOrphanAlarm);
   const critical = findings.filter((each) => each.severity === 'critical' && !isOrphanAlarm(each));
@@ -177,13 +177,13 @@ export function urgentFindings({ findings, waiting }: Pick<RunStatus, 'findings'
   return [...new Set([...alarms, ...critical, ...refused, ...(rejected ? [rejected] : [])])];
 }
 
-/** The critical findings that what is left to do names: one that was mended later in the run is told, and not left. */
-export function criticalOpen({ findings, leftToDo }: Told): readonly Finding[] {
+/** The critical findings that are among what is left to do. One that was fixed later in the run is reported, but not left. */
+export function criticalOpen({ findings, leftToDo }: FindingsAndLeft): readonly Finding[] {
   return findings.filter(
     ({ severity, text }) => severity === 'critical' && leftToDo.some((line) => line.includes(text)),
   );
 }
-interface Told {
+interface FindingsAndLeft {
   readonly findings: readonly Finding[];
   readonly leftToDo: readonly string[];
 }

@@ -20,26 +20,26 @@ import { controlPayload } from './payloads';
 
 export * from './input-members';
 
-/** Of a former primary that is back. */
+/** Members for a former primary that is back. */
 const rejoining = {
   ...askedForChange,
   /** The former primary. */
   cluster: clusterName,
-  /** The primary that serves now; read where it is not given, and compared where it is. */
+  /** The primary that serves now. Read if it is not given, compared if it is. */
   primary: clusterName.optional(),
 };
 
-/** Exactly one of both is onboarded. */
+/** Exactly one of the two is onboarded. */
 const onboarded = {
   primary: clusterName,
   /** The cluster that is wiped. */
   secondary: clusterName.optional(),
-  /** In its place: what another team wipes themselves, with an activation token that only they can use. */
+  /** Instead: what another team wipes themselves, with an activation token that only they can use. */
   outside: outsideSecondary.optional(),
   form: activationForm.default('auto'),
 };
 
-/** Of two members exactly one is given: what `refine` takes. */
+/** Exactly one of two members is given. Arguments for `refine`. */
 const exactlyOne = (one: string, other: string) => {
   const isGiven = (input: Readonly<Record<string, unknown>>) =>
     (input[one] === undefined) !== (input[other] === undefined);
@@ -49,42 +49,42 @@ const exactlyOne = (one: string, other: string) => {
 
 /** The schema of each runbook's one input object. */
 export const RUNBOOK_INPUTS = {
-  /** The input of `drSwitchover`: planned, both sides answer, nothing may be lost. */
+  /** The input of `drSwitchover`: planned, both clusters answer, no data may be lost. */
   drSwitchover: z.strictObject({
     ...askedForChange,
     /** The DR secondary that becomes primary. */
     to: clusterName,
-    /** The DR primary; read from the service where it is not given, and compared where it is. */
+    /** The DR primary. Read from the service if it is not given, compared if it is. */
     from: clusterName.optional(),
-    /** `required`: one person says go after the last check. `auto`: the plan's approval is enough. */
+    /** `required`: one person says go after the last check. `auto`: the approval of the plan is enough. */
     go: z.enum(['required', 'auto']).default('required'),
-    /** What to do when the secondary cannot be promoted within its budget. */
+    /** What to do if the secondary cannot be promoted within its budget. */
     onStuck: z.enum(['promote-back', 'park']).default('promote-back'),
-    /** The greatest loss at which the switchover goes on; otherwise the old primary, which holds every write, is promoted back. */
+    /** The maximum loss at which the switchover continues. Above it, the old primary, which has every write, is promoted back. */
     acceptLoss: z.enum(['none', 'bounded']).default('none'),
-    /** How clients are kept still; as the inventory says where it is not given. */
+    /** How clients are quiesced. Default: as in the inventory. */
     quiesce: quiesceMeans.optional(),
     tokenSource: tokenSourceChoice.optional(),
-    /** Says that the old primary stays out until it is upgraded, where the new primary's version is newer. */
+    /** Accepts that the old primary stays out until it is upgraded, if the new primary's version is newer. */
     acknowledgeNewerSecondary: z.boolean().default(false),
   }),
   /** The input of `drFailover`: the primary is gone. */
   drFailover: z.strictObject({
     ...askedForChange,
-    /** The DR secondary that becomes primary; the one furthest ahead is proposed where none is given. */
+    /** The DR secondary that becomes primary. Default: the one that is furthest ahead is proposed. */
     to: clusterName.optional(),
-    /** The primary that is gone; found by what its secondaries say where it is not given. */
+    /** The primary that is gone. Default: found from what its secondaries report. */
     from: clusterName.optional(),
     /**
-     * Further members of the DR set that say nothing and could be the primary too, as far as can be seen: whoever approves
-     * attests that they serve nobody.
+     * Further members of the DR set that report nothing and could be the primary too, as far as can be seen. The approvers attest
+     * that these serve nobody.
      */
     alsoGone: z.array(clusterName).max(20).optional(),
-    /** Takes the lock over from a run that waits or is parked: that run becomes this failover. */
+    /** Takes the lock over from a run that waits or is parked. That run becomes this failover. */
     takeOver: z.boolean().default(false),
     /** Who takes over: the `runbooks-control-v1` document that `runbook start drFailover --take-over` makes. */
     takeOverDocument: z.union([z.string().max(16_384), controlPayload]).optional(),
-    /** How it is made sure that the old primary serves nobody: by the `fence` hook, or attested by the approvers. */
+    /** How it is ensured that the old primary serves nobody: by the `fence` hook, or attested by the approvers. */
     fencing: z.enum(['auto', 'hook', 'attested']).default('auto'),
     tokenSource: tokenSourceChoice.optional(),
   }),
@@ -92,7 +92,7 @@ export const RUNBOOK_INPUTS = {
   drRejoin: z.strictObject({ ...rejoining, tokenSource: tokenSourceChoice.optional() }),
   /** The input of `performanceRejoin`: a former performance primary is back after an unplanned promotion. */
   performanceRejoin: z.strictObject(rejoining),
-  /** The input of `drSecondaryOnboarding`: a cluster without replication becomes DR secondary. It is wiped. */
+  /** The input of `drSecondaryOnboarding`: a cluster without replication becomes a DR secondary. It is wiped. */
   drSecondaryOnboarding: z
     .strictObject({ ...askedForChange, ...onboarded })
     .refine(...exactlyOne('secondary', 'outside')),
@@ -101,7 +101,7 @@ export const RUNBOOK_INPUTS = {
     .strictObject({
       ...askedForChange,
       ...onboarded,
-      /** What it must not or may only see: `inventory` takes what the inventory wants, `none` sends everything. */
+      /** What it must not see, or may only see: `inventory` takes what the inventory wants, `none` sends everything. */
       filter: z.union([z.enum(['inventory', 'none']), pathsFilter]).default('inventory'),
     })
     .refine(...exactlyOne('secondary', 'outside')),
@@ -114,16 +114,16 @@ export const RUNBOOK_INPUTS = {
       primary: clusterName,
       secondary: clusterName,
       /**
-       * `token` works always: an activation token, encrypted where the secondary makes a key, else wrapped; `public-key` and
-       * `wrapped` demand one of both. `addresses` is lighter, and not for a cluster that was demoted.
+       * `token` always works: an activation token, encrypted if the secondary makes a key, otherwise wrapped. `public-key` and
+       * `wrapped` require one of these. `addresses` is lighter, and not for a cluster that was demoted.
        */
       form: z.enum(['token', 'public-key', 'wrapped', 'addresses']).default('token'),
-      /** With form `addresses`: where the primary is tried, in this order; what is known of it where none is given. */
+      /** With form `addresses`: where the primary is tried, in this order. Default: what is known about it. */
       addresses: z.array(clusterAddress).min(1).max(20).optional(),
       tokenSource: tokenSourceChoice.optional(),
     })
     .refine(({ form, addresses }) => addresses === undefined || form === 'addresses', {
-      message: 'addresses are given with {"form": "addresses"}',
+      message: 'addresses need {"form": "addresses"}',
       path: ['addresses'],
     }),
   /** The input of `secondaryDecommission`: a secondary is cut off for good. */
@@ -132,14 +132,14 @@ export const RUNBOOK_INPUTS = {
       ...askedForChange,
       kind: replicationKind,
       primary: clusterName,
-      /** The secondary, where the inventory knows it. */
+      /** The secondary, if the inventory knows it. */
       secondary: clusterName.optional(),
-      /** Else the id by which the primary knows it. */
+      /** Otherwise the id by which the primary knows it. */
       id: z.string().trim().min(1).max(200).optional(),
       /** What happens on the secondary once it is revoked. */
       afterwards: z.enum(['forget-primary', 'disable', 'nothing']).default('forget-primary'),
       tokenSource: tokenSourceChoice.optional(),
-      /** Revokes it although it is the only connected DR secondary. */
+      /** Revokes it even if it is the only connected DR secondary. */
       acknowledgeLastSecondary: z.boolean().default(false),
     })
     .refine(...exactlyOne('secondary', 'id')),
@@ -160,36 +160,36 @@ export const RUNBOOK_INPUTS = {
   performancePromotion: z.strictObject({
     ...askedForChange,
     to: clusterName,
-    /** The performance primary; read where it is not given, and compared where it is. */
+    /** The performance primary. Read if it is not given, compared if it is. */
     from: clusterName.optional(),
     /** `planned`: the old primary answers and is demoted first. `unplanned`: it is gone. */
     mode: z.enum(['planned', 'unplanned']).default('planned'),
-    /** Planned: the greatest loss at which the promotion goes on; otherwise the old primary is promoted back. */
+    /** Planned: the maximum loss at which the promotion continues. Above it, the old primary is promoted back. */
     acceptLoss: z.enum(['none', 'bounded']).default('none'),
-    /** Planned: how clients are kept still; as the inventory says where it is not given. */
+    /** Planned: how clients are quiesced. Default: as in the inventory. */
     quiesce: quiesceMeans.optional(),
-    /** Unplanned: promotes although a usable DR secondary of the failed primary could be promoted instead. */
+    /** Unplanned: promotes even if a usable DR secondary of the failed primary could be promoted instead. */
     overrideDrSecondary: z.boolean().default(false),
   }),
   /** The input of `filterReconciliation`: the paths filters become what is wanted. */
   filterReconciliation: z.strictObject({
     ...askedForChange,
-    /** The performance primary; read where it is not given. */
+    /** The performance primary. Read if it is not given. */
     primary: clusterName.optional(),
-    /** What is wanted, by the name of the secondary; the inventory's `pathsFilters` where nothing is given. */
+    /** What is wanted, by the name of the secondary. Default: the inventory's `pathsFilters`. */
     filters: z.record(clusterName, z.union([z.literal('none'), pathsFilter])).optional(),
-    /** The same by id, for secondaries that are no cluster of the inventory. */
+    /** The same by id, for secondaries that are not clusters of the inventory. */
     ids: z.record(secondaryId, z.union([z.literal('none'), pathsFilter])).optional(),
   }),
-  /** The input of `drReindex`: the Merkle tree of a DR secondary is made anew. */
+  /** The input of `drReindex`: the Merkle tree of a DR secondary is rebuilt. */
   drReindex: z.strictObject({
     ...askedForChange,
     cluster: clusterName,
     /** Only compares, and repairs what differs. */
     diff: z.boolean().default(false),
-    /** Reindexes although a reindex is not needed, or is under way. */
+    /** Reindexes even if a reindex is not needed, or is under way. */
     force: z.boolean().default(false),
-    /** Skips the flush of the tree to storage: faster, and never to be interrupted. */
+    /** Skips the flush of the tree to storage. This is faster, and must never be interrupted. */
     skipFlush: z.boolean().default(false),
     tokenSource: tokenSourceChoice.optional(),
   }),
@@ -203,7 +203,7 @@ export const RUNBOOK_INPUTS = {
   walSampler: z
     .strictObject({
       deployment: deploymentName,
-      /** How many samples one run takes: its result has all of them, some 300 bytes for each cluster. */
+      /** How many samples one run takes. Its result has all of them, some 300 bytes per cluster. */
       samples: z.int().min(1).max(200).default(12),
       /** Seconds between two samples. */
       everySeconds: z.number().min(0.1).max(3_600).default(5),
@@ -220,62 +220,62 @@ export const RUNBOOK_INPUTS = {
       ...askedForChange,
       cluster: clusterName,
       uses: z.array(tokenUse).min(1),
-      /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
+      /** The PGP public key (base64 of the binary key) of the person who gets the token. Only that person can read it. */
       recipient: z.string().trim().min(1).max(20_000).optional(),
       /** How long the record keeps the token, sealed, for the next drSwitchover or drFailover, such as `12h`; at most `7d`. */
       keepFor: z
         .string()
-        .refine((text) => keepForMs(text) !== undefined, 'must be a duration such as 90m, 12h or 2d, of 7 days at most')
+        .refine((text) => keepForMs(text) !== undefined, 'must be a duration such as 90m, 12h or 2d, at most 7 days')
         .optional(),
     })
     .refine(...exactlyOne('keepFor', 'recipient')),
-  /** The input of `operationTokenDisposal`: the tokens of the record are deleted, and proven to be refused. */
+  /** The input of `operationTokenDisposal`: the tokens in the record are deleted, and it is proven that they are refused. */
   operationTokenDisposal: z.strictObject({
     ...askedForChange,
-    /** Only the tokens of this cluster; of every cluster of the deployment where none is given. */
+    /** Only the tokens of this cluster. Default: of every cluster of the deployment. */
     cluster: clusterName.optional(),
-    /** A person holds a token of this cluster, and gives it to the run, which deletes it; nothing else is done then. */
+    /** A person holds a token of this cluster and gives it to the run, which deletes it. Nothing else is done then. */
     provided: clusterName.optional(),
-    /** Orphans that leave the record, by their numbers in the plan of a dry run; nothing else is done then. */
+    /** Orphans to remove from the record, by their numbers in the plan of a dry run. Nothing else is done then. */
     forget: z.array(z.int().min(1)).min(1).max(20).optional(),
   }),
   /** The input of `rootTokenCeremony`: a root token of one cluster from the holders' key shares (`sys/generate-root`). */
   rootTokenCeremony: z.strictObject({
     ...askedForChange,
     cluster: clusterName,
-    /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
+    /** The PGP public key (base64 of the binary key) of the person who gets the token. Only that person can read it. */
     recipientPgpKey: z.string().trim().min(1).max(20_000),
   }),
   /**
-   * The input of `ceremonyRehearsal`: every holder goes the whole way once with a value that means nothing. It touches no
-   * service.
+   * The input of `ceremonyRehearsal`: every holder goes through the complete ceremony once, with a value that means nothing. It
+   * calls no service.
    */
   ceremonyRehearsal: z.strictObject({
     ...asked,
-    /** Only these people; every holder and stand-by holder where none is named. */
+    /** Only these people. Default: every holder and stand-by holder. */
     holders: z.array(z.string().trim().min(1).max(100)).min(1).optional(),
     /** How long the run waits for them, such as `2d`. */
     collectFor: z
       .string()
-      .regex(/^([1-9]\d{0,3}[smh]|([1-9]|[12]\d|30)d)$/, 'a duration such as 30m, 12h or 2d, of 30 days at most')
+      .regex(/^([1-9]\d{0,3}[smh]|([1-9]|[12]\d|30)d)$/, 'a duration such as 30m, 12h or 2d, at most 30 days')
       .default('1d'),
   }),
-  /** The input of `batchTokenRotation`: a new batch token for DR operations, made on the primary and kept in the record. */
+  /** The input of `batchTokenRotation`: a new batch token for DR operations, created on the primary and stored in the record. */
   batchTokenRotation: z.strictObject({
     ...askedForChange,
-    /** The DR set whose primary makes the token; needed where the deployment has several. */
+    /** The DR set whose primary creates the token. Needed if the deployment has several. */
     drSet: z.string().trim().min(1).optional(),
-    /** `due`: only where less than half of the present token's life is left, or it is of no use. For Schedules. */
+    /** `due`: only if less than half of the current token's life is left, or it cannot be used. For Schedules. */
     when: z.enum(['now', 'due']).default('now'),
   }),
 } as const satisfies Readonly<Record<RunbookName, z.ZodType>>;
 
 export type InputOf<R extends RunbookName> = z.infer<(typeof RUNBOOK_INPUTS)[R]>;
 
-/** As many mistakes, and letters of a name, are told: what is told of an input must stay small enough to be an error. */
+/** Maximum number of reported mistakes, and of letters of a name, so that the report of an input stays small enough to be an error. */
 const MOST_TOLD = { mistakes: 20, letters: 100 };
 
-/** What is wrong with an input, field by field, in words of ours. Names fields and what they take, and quotes no value. */
+/** The mistakes of an input, field by field, as text of ours. Names fields and what they accept, and quotes no value. */
 export function inputMistakes({ issues }: z.ZodError): string[] {
   const nameOf = (path: readonly PropertyKey[]) => path.join('.').slice(0, MOST_TOLD.letters);
   const mistakes = issues.flatMap((issue) => {
@@ -284,11 +284,11 @@ export function inputMistakes({ issues }: z.ZodError): string[] {
     if (missing) return [`${name} is required`];
     switch (issue.code) {
       case 'unrecognized_keys':
-        return issue.keys.map((key) => `${nameOf([...issue.path, key])} is no field of it`);
+        return issue.keys.map((key) => `${nameOf([...issue.path, key])} is not a known field`);
       case 'invalid_type':
-        return [`${name}: ${TYPES[issue.expected] ?? issue.expected} is needed`];
+        return [`${name}: must be ${TYPES[issue.expected] ?? issue.expected}`];
       case 'invalid_value':
-        return [`${name} is one of ${issue.values.join(', ')}`];
+        return [`${name} must be one of ${issue.values.join(', ')}`];
       case 'too_small':
         return [`${name}: at least ${issue.minimum}${issue.origin === 'string' ? ' characters' : ''}`];
       case 'too_big':

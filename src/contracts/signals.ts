@@ -1,6 +1,6 @@
 import { decoded } from './plain-shares';
 
-/** What the payload converter yields for a payload that it cannot read. It never carries anything of the payload. */
+/** What the payload converter returns for a payload that it cannot read. It never contains anything of the payload. */
 export const UNDECODABLE = { undecodable: true } as const;
 
 /** Whether a value is that marker. */
@@ -8,12 +8,12 @@ export function isUndecodable(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'undecodable' in value && value.undecodable === true;
 }
 
-/** Of what people send: a document of ours has 16 KiB at most. */
+/** Maximum size of what people send. A document of this project has at most 16 KiB. */
 const MOST_BYTES = 20 * 1024;
 
 /**
- * The payloads of a signal or an update as they may be decoded: of what is longer an empty one, which becomes the marker.
- * Megabytes of small values would take seconds, at each replay of the run.
+ * The payloads of a signal or an update as they may be decoded. Payloads that are too long are replaced by an empty one, which
+ * becomes the marker: megabytes of small values would take seconds at each replay of the run.
  */
 export function withinBounds<P extends { readonly data?: Uint8Array | null }>(payloads: readonly P[]): P[] {
   const bytes = payloads.reduce((sum, { data }) => sum + (data?.length ?? 0), 0);
@@ -33,14 +33,14 @@ export const SIGNALS = {
 export type SignalName = (typeof SIGNALS)[keyof typeof SIGNALS];
 
 /**
- * What is also taken as an update of the same name: the server takes only so many signals for one run, and a flood must
- * not silence approvers. Arrival numbers from here on count updates, each name from 1.
+ * Signals that are also accepted as an update of the same name: the server accepts only a limited number of signals per run, and
+ * a flood must not silence approvers. Arrival numbers from `UPDATES_FROM` on count updates, per name.
  */
 export const UPDATES = ['approve', 'decide'] as const;
 export type UpdateName = (typeof UPDATES)[number];
 export const UPDATES_FROM = 1_000_000;
 
-/** So many in one run are a flood: people are warned long before the server takes no more. */
+/** This many in one run are a flood. People are warned long before the server accepts no more. */
 export const MANY_SIGNALS = 500;
 
 export const QUERIES = { status: 'status', report: 'report', invitation: 'invitation' } as const;
@@ -58,8 +58,8 @@ export const DECISION_ACTIONS = [
 export type DecisionAction = (typeof DECISION_ACTIONS)[number];
 
 /**
- * Takes a signed document out of the object that the Web UI's form likes better than a bare string: `{document: "..."}`.
- * Everything else is returned as it is.
+ * Unwraps a signed document from the object that the Web UI's form prefers to a bare string: `{document: "..."}`. Everything
+ * else is returned unchanged.
  */
 export function unwrapDocument(input: unknown): unknown {
   if (typeof input !== 'object' || input === null || !('document' in input)) return input;
@@ -67,7 +67,7 @@ export function unwrapDocument(input: unknown): unknown {
   return typeof document === 'string' && Object.keys(input).length === 1 ? document : input;
 }
 
-/** The name that a document, or the plain members in its place, says to be of: nobody has looked whether that is true. */
+/** The name in a document, or in the plain members sent instead. Nobody has checked that it is true. */
 export function nameIn(input: unknown): string | undefined {
   const document = unwrapDocument(input);
   const members = typeof document === 'string' ? parsed(document) : document;
@@ -91,7 +91,7 @@ function parsed(document: string): unknown {
 export const CONTROL_ACTIONS = ['pause', 'resume', 'abort', 'takeOver'] as const;
 export type ControlAction = (typeof CONTROL_ACTIONS)[number];
 
-/** A signal that waits to be looked at. `arrival` counts the signals of that name in this run, from 1. */
+/** A signal that waits to be processed. `arrival` counts the signals of that name in this run, from 1. */
 export interface InboxItem {
   readonly signal: SignalName | 'unknown';
   readonly arrival: number;

@@ -1,30 +1,30 @@
 import type { PointVerdict, ReadinessPoint, ReadinessResult, ReadinessVerdict } from './readiness';
 
-/** What a terminal, a browser or a chat obeys or hides instead of showing it; some of it letters by their category. */
+/** Characters that a terminal, a browser or a chat obeys or hides instead of showing them. Some of them are letters by category. */
 const OBEYED = /[\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]/gu;
-/** All but letters, marks, numbers, punctuation, symbols and the plain space; and those of them that look like nothing. */
+/** Everything but letters, marks, numbers, punctuation, symbols and the plain space, and those of them that look like nothing. */
 const NOT_SHOWN = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[\u{1107f}\u{16fe4}\u{13441}\u{13442}\u{1d159}\u2800\ufffc]/gu;
-/** More marks on one letter than a language has climb over the lines around it, and the first would stand on a letter of ours. */
+/** More marks on one letter than any language has would overlap the lines around it. A leading mark would sit on our own letter. */
 const LOOSE_MARKS = /^\p{M}+|(?<=\p{M}{4})\p{M}+/gu;
 
-/** What is obeyed or hidden is left out; what only looks like nothing, or has no meaning, is seen to be there. */
+/** Removes what is obeyed or hidden. Makes visible what looks like nothing or has no meaning. */
 function shownOnly(text: string): string {
   return text.replace(OBEYED, '').replace(NOT_SHOWN, '\ufffd').replace(LOOSE_MARKS, '');
 }
 
-/** Text of anybody as one line of its own: it ends no line, moves no cursor, turns no reading direction, hides nothing. */
+/** Anybody's text as one line: it ends no line, moves no cursor, changes no reading direction and hides nothing. */
 export function oneLine(text: string): string {
   // Most texts are plain already, and there are many of them.
   if (!/[^\x20-\x7e]| {2}/.test(text)) return text;
   return shownOnly(text.replace(/\s+/g, ' '));
 }
 
-/** Words of somebody else, to be filled into a text of ours: {@link oneLine}, without the marks that make a command of them. */
+/** Somebody else's words, to be inserted into a text of ours: {@link oneLine}, without the backticks that would make a command of them. */
 export function escapeUntrusted(text: string): string {
   return oneLine(text).replaceAll('`', "'");
 }
 
-/** {@link oneLine} of every text in a value, names of members too: what renderers are given. */
+/** {@link oneLine} of every text in a value, including names of members. Renderers get this. */
 export function inLines<T>(value: T): T {
   const cleaned = (each: unknown): unknown => {
     if (typeof each === 'string') return oneLine(each);
@@ -37,8 +37,8 @@ export function inLines<T>(value: T): T {
 }
 
 /**
- * A text of ours, on one line, in pieces: what stands between backticks is code, its columns kept. They are paired from
- * the left: one that is left over is a letter.
+ * A text of ours on one line, in pieces. What is between backticks is code, with its columns kept. Backticks are paired from the
+ * left; an unpaired one is a letter.
  */
 export function pieces(text: string): readonly { readonly text: string; readonly code: boolean }[] {
   const parts = text.split('`');
@@ -48,14 +48,14 @@ export function pieces(text: string): readonly { readonly text: string; readonly
     .filter((each) => each.text !== '');
 }
 
-/** A whole line for a terminal, its columns kept: nothing in it ends it, and the terminal obeys nothing of it. */
+/** A complete line for a terminal, with its columns kept. Nothing in it ends the line or is obeyed by the terminal. */
 export function terminalLine(line: string): string {
   return shownOnly(line.replace(/[^\S ]+/g, ' '));
 }
 
 /**
- * A text of ours as lines for a terminal. Each command in it stands alone, without marks, to be copied as it is: a shell
- * would run what stands between backticks. One word in backticks, such as an option, stays in its sentence.
+ * A text of ours as lines for a terminal. Each command in it gets its own line, without backticks, ready to copy: a shell would
+ * run what is between backticks. A single word in backticks, such as an option, stays in its sentence.
  */
 export function terminalText(text: string, indent = ''): string[] {
   const lines: string[] = [];
@@ -74,17 +74,17 @@ export function terminalText(text: string, indent = ''): string[] {
   return lines;
 }
 
-/** A text of ours that stands beside others in its line: a command in it stands elsewhere too, to be copied. */
+/** A text of ours that shares a line with others. A command in it also appears elsewhere, to be copied. */
 export function unmarked(text: string): string {
   return oneLine(text).replaceAll('`', '');
 }
 
-/** What Markdown could read as markup, a link or an entity; an underscore within a word is none. */
+/** What Markdown could read as markup, a link or an entity. An underscore within a word is none of these. */
 const MARKUP = /[\\*[\]<>#|~]|(?<!\w)_|_(?!\w)|:(?=\/\/)|(?<=www)\.|&(?=#?\w+;)/gi;
 
 /**
- * Text as Markdown that shows it as it is, on one line, with commands in backticks: whatever people or a service put into
- * it becomes no heading, no link and no markup of ours.
+ * Text as Markdown that shows it unchanged, on one line, with commands in backticks. Nothing that people or a service put into it
+ * becomes a heading, a link or markup of ours.
  */
 export function prose(text: string): string {
   return pieces(text)
@@ -97,13 +97,13 @@ export function escapeMarkdown(text: string): string {
   return prose(escapeUntrusted(text));
 }
 
-/** A command as Markdown, whatever stands in it. */
+/** A command as Markdown code, whatever it contains. */
 export function inCode(command: string): string {
   const line = terminalLine(command);
   return line.includes('`') ? `\`\` ${line} \`\`` : `\`${line}\``;
 }
 
-/** JSON for a terminal or a pipe: what it would obey, hide or not show as it is is escaped, so that nothing is lost. */
+/** JSON for a terminal or a pipe. What it would obey, hide or not show is escaped, so that nothing is lost. */
 export function jsonText(value: unknown, indent?: number): string {
   const escapedUnit = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
   const escaped = (found: string) => (found === '\n' ? found : found.split('').map(escapedUnit).join(''));
@@ -113,7 +113,7 @@ export function jsonText(value: unknown, indent?: number): string {
   );
 }
 
-/** How it is known who said something; a claim is marked everywhere. */
+/** A name with how it is known. A claim is marked everywhere. */
 export function attestedName({ name, how }: { readonly name: string; readonly how: string }): string {
   return `${escapeUntrusted(name)} (${how === 'claimed' ? 'UNVERIFIED' : how})`;
 }
@@ -138,14 +138,14 @@ export function inWords(milliseconds: number): string {
   return `${Math.floor(seconds / 3_600)} h ${Math.floor((seconds % 3_600) / 60)} min`;
 }
 
-/** A time of day in UTC with seconds, and the date where it is another day. */
+/** A time of day in UTC with seconds, with the date if it is another day. */
 export function clock(epochMs: number, now = Date.now()): string {
   const iso = new Date(epochMs).toISOString();
   const time = `${iso.slice(11, 19)}Z`;
   return iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? time : `${iso.slice(0, 10)} ${time}`;
 }
 
-/** What holders of a cluster have: under auto-unseal their shares are of the recovery key. */
+/** What the holders of a cluster have. Under auto-unseal their shares are of the recovery key. */
 export function keyShares(recovery: boolean | undefined): string {
   return recovery === true ? 'recovery key shares' : 'key shares';
 }
@@ -156,7 +156,7 @@ export function isWorse(verdict: PointVerdict, before: PointVerdict): boolean {
   return ORDER.indexOf(verdict) < ORDER.indexOf(before);
 }
 
-/** Red points first, the order within a verdict as it was. */
+/** Red points first, otherwise in the same order. */
 export function redFirst<T extends Pick<ReadinessPoint, 'verdict'>>(points: readonly T[]): T[] {
   return points.toSorted((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict));
 }

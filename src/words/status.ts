@@ -5,14 +5,11 @@ import { attestedName, escapeUntrusted, keyShares } from '../contracts/words';
 import type { Finding, Receipt } from '../contracts/run-facts';
 import { CHECK_FAILED, urgentFindings } from '../contracts/run-status';
 
-/*
- * A run's status in words: the one place that says them. Current details, command line and notifications show them, each
- * as its surface can.
- */
+/* A run's status as text, in one place. Current details, command line and notifications show it, each in its own form. */
 
 const PHASE_WORDS: Readonly<Record<RunStatus['phase'], string>> = {
-  checking: 'Reads and checks; nothing is touched',
-  'waiting-for-people': 'Waits for people; service is up',
+  checking: 'Reading and checking; nothing is touched',
+  'waiting-for-people': 'Waiting for people; service is up',
   preparing: 'Last checks; service is up',
   working: 'Changes are being made; service is up',
   outage: 'OUTAGE: no primary serves clients',
@@ -26,7 +23,7 @@ export function inOutage(status: RunStatus): status is RunStatus & { readonly ou
   return status.outageSince !== undefined && status.serviceBackAt === undefined;
 }
 
-/** What the run is at; never that service is up while it is not, nor where the run looks at no cluster. */
+/** What the run is doing. Never claims that service is up while it is not, or for a runbook that reads no cluster. */
 export function phaseText(status: RunStatus): string {
   const { phase, runbook, outcome } = status;
   if (phase === 'finished' && outcome !== undefined) return `Finished, ${outcome}`;
@@ -35,8 +32,8 @@ export function phaseText(status: RunStatus): string {
 }
 
 /**
- * What people must know first, in this order: alarms and what is critical, that it is paused, the outage, what parked,
- * what key holders are asked for, whom else it waits for, what is left to do, what else was found.
+ * What people must know first, in this order: alarms and other critical findings, that the run is paused, the outage, parked
+ * steps, what key holders are asked for, whom else the run waits for, what is left to do, other findings.
  */
 export function statusText(status: RunStatus, time: Time): readonly Statement[] {
   const urgent = urgentFindings(status);
@@ -63,7 +60,7 @@ export function statusText(status: RunStatus, time: Time): readonly Statement[] 
   ];
 }
 
-/** Nobody is waited for any more: what was decided is done now. */
+/** A decision that is being carried out. Nobody is waited for any more. */
 export function carryingOutText({ step, action, by, at }: CarryingOut, time: Time): Statement {
   const who = `${attestedName(by)}, at ${time(at)}`;
   return statement(`"${action}" of "${step}" is being carried out`, `: accepted, decided by ${who}.`);
@@ -73,10 +70,10 @@ const statement = (title: string, text = ''): Statement => ({ title, text, lines
 
 /** Something that people must know, and what they do next. */
 export function findingText({ severity, code, text, next }: Finding): Statement {
-  const whole = /[.!?]$/.test(text) ? text : `${text}.`;
+  const sentence = /[.!?]$/.test(text) ? text : `${text}.`;
   const failed = code === CHECK_FAILED ? 'FAILED' : 'Warning';
   const title = severity === 'critical' ? 'CRITICAL' : severity === 'warning' ? failed : 'Note';
-  return statement(title, `: ${whole}${next === undefined ? '' : ` Next: ${next}`}`);
+  return statement(title, `: ${sentence}${next === undefined ? '' : ` Next: ${next}`}`);
 }
 
 /** What became of a signal. */
@@ -90,7 +87,7 @@ export function receiptText({ signal, arrival, verdict, code, text, from }: Rece
 /**
  * A line of the timeline, after its number.
  *
- * @param ended - the run has ended, from outside where a step is still under way
+ * @param ended - the run has ended; a step that is still under way then was cut off from outside
  */
 export function stepText({ name, state, attempt, startedAt, endedAt, note }: TimelineStep, ended = false): Statement {
   const took = endedAt === undefined ? '' : ` in ${((endedAt - startedAt) / 1000).toFixed(1)} s`;
@@ -99,14 +96,14 @@ export function stepText({ name, state, attempt, startedAt, endedAt, note }: Tim
   return statement(name, `: ${state}${cut}${took}${again}${note ? `. ${note}` : ''}`);
 }
 
-/** A line of text, with the command for it, or with what stands below it. Commands within the text stand in backticks. */
+/** A line of text, with its command or with the lines below it. Commands within the text are in backticks. */
 export interface Line {
   readonly text: string;
   readonly command?: string;
   readonly below?: readonly Line[];
 }
 
-/** One thing to say, in the same words everywhere: terminal, Web UI and notifications differ in how they show it. */
+/** One statement, with the same text everywhere. Terminal, Web UI and notifications differ in how they show it. */
 export interface Statement {
   readonly title: string;
   /** The rest of the sentence. */
@@ -119,16 +116,16 @@ export type Time = (at: number) => string;
 
 const named = (names: readonly string[], none = 'nobody') => names.join(', ') || none;
 
-/** What a run waits for: what was observed, what is missing and of whom, and the exact command of each person. */
+/** What a run waits for: what was observed, what is missing and from whom, and the exact command for each person. */
 export function waitingText(workflowId: string, waiting: Waiting, time: Time): Statement {
   const commands = commandsFor(workflowId, waiting);
   switch (waiting.for) {
     case 'approval': {
       const { gate, missing, approved, until, again } = waiting;
       const untilWhen = until === undefined ? 'for as long as the outage lasts' : `until ${time(until)}`;
-      const why = `. Asked for again: ${again}. What the run holds is kept; earlier approvers approve again`;
+      const why = `. Needed again: ${again}. The run keeps what it holds; earlier approvers must approve again`;
       return {
-        title: `Waits for approval of gate ${gate}`,
+        title: `Waiting for approval of gate ${gate}`,
         text: ` ${untilWhen}${again === undefined ? '' : why}`,
         lines: [
           { text: `Approved by ${named(approved.map(attestedName), 'nobody yet')}` },
@@ -138,23 +135,23 @@ export function waitingText(workflowId: string, waiting: Waiting, time: Time): S
     }
     case 'shares':
       return {
-        title: `Waits for ${sharesStillNeeded(waiting)}`,
-        text: ` until ${time(waiting.until)}. In hand: ${named(waiting.held, 'none')}. Not yet: ${named(waiting.missingHolders)}.`,
+        title: `Waiting for ${sharesStillNeeded(waiting)}`,
+        text: ` until ${time(waiting.until)}. Received: ${named(waiting.held, 'none')}. Missing: ${named(waiting.missingHolders)}.`,
         lines: shareLines(waiting, commands, time),
       };
     case 'rehearsal':
       return {
         title: 'REHEARSAL: no key share is asked for.',
-        text: ` Waits until ${time(waiting.until)}. Answered: ${named(waiting.answered)}. Not yet: ${named(waiting.missing)}.`,
+        text: ` Waiting until ${time(waiting.until)}. Answered: ${named(waiting.answered)}. Missing: ${named(waiting.missing)}.`,
         lines: commands.map(({ who, command }) => ({ text: who, command })),
       };
     case 'decision':
       return parkedText(waiting, commands);
     case 'window':
-      return statement('Approved; waits for its change window', `, which begins ${time(waiting.until)}.`);
+      return statement('Approved; waiting for its change window', `, which begins ${time(waiting.until)}.`);
     case 'action':
       return {
-        title: `Waits until people have done this: ${waiting.what}`,
+        title: `Waiting until people have done this: ${waiting.what}`,
         text: '',
         lines: [
           ...waiting.instructions.map((text) => ({ text })),
@@ -173,7 +170,7 @@ export function waitingText(workflowId: string, waiting: Waiting, time: Time): S
   }
 }
 
-/** What is waited for, as far as it matters here. */
+/** What is waited for, as far as the memo needs it. */
 type WaitedFor = Pick<Waiting, 'for'> & {
   readonly gate?: string;
   readonly step?: string;
@@ -184,7 +181,7 @@ type WaitedFor = Pick<Waiting, 'for'> & {
   readonly until?: number;
 };
 
-/** What is waited for, in words that stay the same while people answer: each change of the memo costs an event. */
+/** What is waited for, as text that stays the same while people answer, because each change of the memo costs an event. */
 export function waitedFor(waited: WaitedFor): string {
   const { step, parkingNo, code } = waited;
   switch (waited.for) {
@@ -229,15 +226,15 @@ function parkedText(parked: Extract<Waiting, { for: 'decision' }>, commands: rea
 
 type SharesWanted = Extract<Waiting, { for: 'shares' }>;
 
-/** Who may still give a share, by what is known of them; who is not invited. */
+/** The holders who may still give a share, by whether they are asked or stand by, and those who are not invited. */
 function shareLines(waiting: SharesWanted, commands: readonly NextCommand[], time: Time): Line[] {
   const asked = commands.filter((each) => each.as === undefined);
   const standBy = commands.filter((each) => each.as === 'stand-by');
   const from = waiting.standBy === undefined ? '' : time(waiting.standBy.askedFrom);
   return [
-    ...people('Asked, not in hand yet', asked),
+    ...people('Asked, not received yet', asked),
     ...people(`Standing by, asked at ${from}; may give now`, standBy),
-    ...(waiting.notJoined ?? []).map((name) => ({ text: `Not invited: ${name}, has not joined` })),
+    ...(waiting.notJoined ?? []).map((name) => ({ text: `Not invited: ${name} has not joined` })),
   ];
 }
 
