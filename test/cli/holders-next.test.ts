@@ -17,9 +17,9 @@ const OTHERS: Readonly<Record<string, string>> = {
   'other-kind': STATUS,
   'wrong-cluster': STATUS,
   'same-share-as-another': 'by voice',
-  repeated: 'nothing is left to do',
-  superseded: 'nothing is left to do',
-  'keys-gone': `when you are asked anew: \`${SHARE}\``,
+  repeated: 'there is nothing left for you to do',
+  superseded: 'there is nothing left for you to do',
+  'keys-gone': `when you are asked again: \`${SHARE}\``,
   'no-ceremony': STATUS,
 };
 

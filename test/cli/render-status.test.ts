@@ -43,13 +43,13 @@ const WAITING: readonly (readonly [Waiting, readonly string[], commands: readonl
   [GATE, ['for as long as the outage lasts', '1 of approvers'], [`runbook approve ${WID} --gate promote`]],
   [
     { ...GATE, again: 'the approvals were too old', until: at(60) },
-    ['Asked for again: the approvals were too old'],
+    ['Needed again: the approvals were too old'],
     [`runbook approve ${WID} --gate promote`],
   ],
-  [SHARES, ['In hand: ada', 'Not yet: cleo', 'Asked, not in hand yet'], [`runbook share ${WID} --holder cleo`]],
+  [SHARES, ['Received: ada', 'Missing: cleo', 'Asked, not received yet'], [`runbook share ${WID} --holder cleo`]],
   [
     { ...SHARES, standBy: { holders: ['emil'], askedFrom: at(60) }, notJoined: ['fred'] },
-    ['Standing by, asked at', 'Not invited: fred, has not joined'],
+    ['Standing by, asked at', 'Not invited: fred has not joined'],
     [`runbook share ${WID} --holder cleo`, `runbook share ${WID} --holder emil`],
   ],
   [
@@ -64,7 +64,7 @@ const WAITING: readonly (readonly [Waiting, readonly string[], commands: readonl
   ],
   [
     { for: 'rehearsal', epoch: 1, answered: ['ada'], missing: ['bert', 'cleo'], until: at(60) },
-    ['REHEARSAL: no key share is asked for', 'Answered: ada. Not yet: bert, cleo.'],
+    ['REHEARSAL: no key share is asked for', 'Answered: ada. Missing: bert, cleo.'],
     [`runbook share ${WID} --holder bert`, `runbook share ${WID} --holder cleo`],
   ],
   [{ for: 'resume', by: 'olga', reason: 'lunch' }, ['by olga: lunch'], [`runbook resume ${WID}`]],
@@ -122,7 +122,7 @@ it('in the terminal: alarms, then what is wrong, then whom it waits for, then th
     'Warning: The key shares made',
     'PARKED at "Promote west"',
     'What key holders are asked for',
-    'Waits for 2 more key shares',
+    'Waiting for 2 more key shares',
     'A hook was slow',
     `Steps (4 before these: runbook report ${WID})`,
     'Step 12',
@@ -138,7 +138,7 @@ it('in the Web UI: the same, and a parked run says so in its heading', () => {
     'What key holders are asked for',
     '- One DR operation token on west, to promote it to DR primary; DISABLE replication on it\n',
     '- Requested by olga (UNVERIFIED: ask that person)\n- Reason: site east is down\n',
-    '**Waits for 2 more key shares (of 3)**',
+    '**Waiting for 2 more key shares (of 3)**',
     'A hook was slow',
     '#### Steps',
   ]);
@@ -279,13 +279,13 @@ it('watch tells each outage and its length: one that was not begun after all is 
 it('watch announces a gate again that is opened again, and a worker that is gone, each once', () => {
   const progress = new Progress();
   const look = (...waiting: readonly Waiting[]) => progress.lines(view({ waiting }), NOW).join('\n');
-  expect(look(GATE)).toContain('Waits for approval of gate promote');
+  expect(look(GATE)).toContain('Waiting for approval of gate promote');
   expect(look(GATE)).toBe('');
-  expect(look({ ...GATE, again: 'too old' })).toMatch(/Asked for again: too old[^]*\n +runbook approve/);
+  expect(look({ ...GATE, again: 'too old' })).toMatch(/Needed again: too old[^]*\n +runbook approve/);
   expect(progress.lines(VIEW, NOW)).toEqual([
     '12:00:30Z == No worker answers. Why:',
     `              runbook status ${WID}`,
   ]);
   expect(progress.lines(VIEW, NOW)).toEqual([]);
-  expect(look(GATE)).toBe('12:00:30Z == Reads and checks; nothing is touched');
+  expect(look(GATE)).toBe('12:00:30Z == Reading and checking; nothing is touched');
 });

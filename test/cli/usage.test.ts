@@ -44,10 +44,10 @@ describe('the command line', () => {
     const { code, err } = await cli(['start', 'drSwitchover', '--input', input]);
     expect(code).toBe(3);
     expect(err).toContain('deployment:');
-    expect(err).toContain('to is required; color is no field of it');
+    expect(err).toContain('to is required; color is not a known field');
     const short = JSON.stringify({ deployment: 'payments', to: 'west', reason: 'x', go: 'maybe' });
     const said = (await cli(['start', 'drSwitchover', '--input', short])).err;
-    expect(said).toContain('reason: at least 3 characters; go is one of required, auto');
+    expect(said).toContain('reason: at least 3 characters; go must be one of required, auto');
   });
 
   it.each([

@@ -70,7 +70,7 @@ it('of fields without end, however long their names are, a few are named', () =>
   const { error } = RUNBOOK_INPUTS.drSwitchover.safeParse({ ...SWITCHOVER, ...Object.fromEntries(fields) });
   const told = error ? inputMistakes(error) : [];
   expect(told).toHaveLength(20);
-  expect(told[0]).toBe(`0${'x'.repeat(99)} is no field of it`);
+  expect(told[0]).toBe(`0${'x'.repeat(99)} is not a known field`);
 });
 
 it('no input at all, in whatever form, is an error and never an exception', () => {

@@ -11,7 +11,7 @@ const CLOCKS_MS = 250;
 /** Calls that end what a cluster is. */
 const DANGEROUS = /replication\/\w+\/(primary\/(demote|disable)|secondary\/(enable|disable|update-primary))$/;
 /** What is left to do only where people want it. */
-const ON_WISH = /^\w+ stays primary\. To lead service back/;
+const ON_WISH = /^\w+ stays primary\. To move service back/;
 
 /** Compares what the report of a run says with what the simulated service knows. Every untruth that it finds is one line. */
 export async function judge(player: Player, played: Played): Promise<string[]> {
@@ -64,7 +64,7 @@ export async function judge(player: Player, played: Played): Promise<string[]> {
     expectThat(told, 'what the former primary wrote is not told as lost');
     if (outcome === 'completed') expectThat(!primaries.includes(String(task.input['cluster'])), 'it is still primary');
   }
-  for (const [, names = ''] of left.matchAll(/; ([a-z ]+) said to be (?:performance )?primary/g))
+  for (const [, names = ''] of left.matchAll(/; ([a-z ]+) reported being (?:performance )?primary/g))
     for (const name of names.split(' and ')) expectThat(primaries.includes(name), `${name} is told to be primary`);
   const [none, silent = ''] =
     /no cluster seen as (?:performance )?primary(?:; ([a-z ]+) did not answer)?/.exec(left) ?? [];
@@ -72,7 +72,7 @@ export async function judge(player: Player, played: Played): Promise<string[]> {
     for (const name of primaries) expectThat(silent.split(' and ').includes(name), `${name} is told to be no primary`);
   if (primaries.length === 0 && played.before.length > 0)
     expectThat(
-      /no cluster|no primary|none|outcome was not recorded|not proven/.test(left),
+      /no cluster|no primary|none|outcome is unknown|not proven/.test(left),
       `no primary, and left to do: ${left}`,
     );
   if (outcome === 'refused') expectThat(roles.length === 0, 'refused, and a role changed');

@@ -58,7 +58,7 @@ export async function approveAgain(run: TestRun, gate: GateName, name = 'henry')
   const shown = [currentDetails(status), JSON.stringify(waitingText(status.workflowId, waiting, String))];
   for (const text of shown) {
     expect(text).toContain(command);
-    expect(text).toContain('Asked for again: the approvals were too old right before the change');
+    expect(text).toContain('Needed again: the approvals were too old right before the change');
     for (const missing of waiting.missing) expect(text).toContain(missing);
   }
   expect(waiting).toMatchObject({ approved: [], missing: [expect.stringMatching(/^\d of /)] });

@@ -47,7 +47,7 @@ describe('auto-unseal', () => {
     expect(planText).toContain('They unseal themselves once they run');
     const waiting = await run.waitsFor('shares');
     expect(waiting).toMatchObject({ recovery: true, threshold: 3 });
-    expect(waitingText('w', waiting, String).title).toBe('Waits for 3 recovery key shares');
+    expect(waitingText('w', waiting, String).title).toBe('Waiting for 3 recovery key shares');
     const pins = [{ environment: 'test', ...scenario.workersKey }];
     const request = await verifyRequest(invitation, { pins, now: Date.now(), holder: 'ada' });
     expect(JSON.stringify(requestFacts(request, Date.now()))).toContain(
@@ -86,8 +86,8 @@ describe('auto-unseal', () => {
     expect(planText).toContain('to restart the service on each: it unseals itself (awskms)');
     await run.approve('wipe');
     const { what, instructions } = await run.waitsFor('action');
-    expect(what).toContain('restarted where they unseal themselves');
-    expect(instructions.join('\n')).toContain('A node that unseals itself is restarted instead');
+    expect(what).toContain('restarted if they unseal themselves');
+    expect(instructions.join('\n')).toContain('Restart a node that unseals itself instead');
     for (const { index, sealed } of scenario.service.cluster('west').nodes) {
       if (!sealed) continue;
       await scenario.service.cluster('west').killNode(index);

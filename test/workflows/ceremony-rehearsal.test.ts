@@ -133,7 +133,7 @@ describe('ceremonyRehearsal', () => {
       ...['accepted', 'plain-text-share', 'other-kind', 'keys-gone'],
     ]);
     // No other invitation follows.
-    expect(report.receipts.at(-1)?.text).toContain('are gone: it counts for nothing');
+    expect(report.receipts.at(-1)?.text).toContain('are gone, so it does not count');
     expect(report.findings.map(({ code, severity }) => `${code} ${severity}`).sort()).toEqual([
       'plain-text-share critical',
       'rehearsal-key-lost warning',

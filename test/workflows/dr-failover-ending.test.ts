@@ -91,7 +91,7 @@ const failing = (outcomeKnown: boolean) => () =>
 it('a third member of the DR set that is primary is seen, and nobody is sent to start again', async () => {
   const { code, said } = await endsEarly(fenced, ['north', 'europe']);
   expect(code).toBe('ended-early');
-  expect(said).toContain('north said to be primary');
+  expect(said).toContain('north reported being primary');
   expect(said).not.toContain('europe');
   expect(said).not.toContain('Start drFailover again');
 });
@@ -99,7 +99,7 @@ it('a third member of the DR set that is primary is seen, and nobody is sent to 
 it('where a cluster is primary nobody is told to promote one, and a silent one is kept apart', async () => {
   const { said } = await endsEarly(fenced, ['west'], { silent: ['east'] });
   expect(said).toContain(
-    'west said to be primary; east did not answer. Promote nothing, and keep clients away from east',
+    'west reported being primary; east did not answer. Promote nothing, and keep clients away from east',
   );
   expect(said).not.toContain('promote east back');
   expect((await endsEarly(fenced, [])).said).not.toContain('promote east back');
@@ -113,7 +113,7 @@ it('service that was back, in a run that was taken over, has ended again: client
   await endsEarly(fenced, [], { state: taken, lastHeardAt: 4_000 });
   await endsEarly(fenced, [], { state: taken, lastHeardAt: 9_000 });
   await endsEarly(fenced, [], { state: { outageSince: 1_000, outageBegan } });
-  const why = expect.stringContaining('from when service was back') as string;
+  const why = expect.stringContaining('counted from the return of service') as string;
   const heard = 'the last heartbeat of east that a secondary heard';
   expect(outageBegan.mock.calls).toEqual([
     [5_000, why],
@@ -147,11 +147,11 @@ it('what the fence hook cut off is told, and has to be undone where it shall ser
   const gone = await endsEarly(fenced, []);
   expect(gone.code).toBe('no-primary');
   expect(gone.said).toContain('The fence hook of this run cut east off');
-  expect(gone.said).toContain('bring east back, without its fence');
-  expect(gone.said).toContain('Take its fence away where east is to serve again');
+  expect(gone.said).toContain('bring east back and remove its fence');
+  expect(gone.said).toContain('Remove the fence if east should serve again');
 });
 
 it('a fence hook whose outcome is not known may have cut it off; one that was not begun did not', async () => {
-  expect((await endsEarly(failing(false), [])).said).toContain('east may be cut off, or a part of it');
+  expect((await endsEarly(failing(false), [])).said).toContain('east may be cut off, completely or in part');
   expect((await endsEarly(failing(true), [])).said).not.toMatch(/fence hook/);
 });

@@ -186,7 +186,7 @@ describe('an unplanned DR failover', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', tokens: [], result: { fencing: 'hook' } });
-      expect(report.leftToDo).toContainEqual(expect.stringContaining('nothing but the word of those who approved'));
+      expect(report.leftToDo).toContainEqual(expect.stringContaining("only the approvers' word says"));
       expect(report.plan?.content.choices['tokenSource']).toBe('batch');
       expect(JSON.stringify(report.plan?.content.warnings)).toMatch(/east was proven by the primary at 2.*ends at 2/);
       expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([]);

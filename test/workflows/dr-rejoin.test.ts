@@ -210,7 +210,7 @@ describe('a former primary comes back', () => {
       const report = await run.report();
       const result = { wasDemotedBefore: true, streams: true };
       expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'unknown' }, result });
-      expect(report.leftToDo[0]).toContain('south is connected to no primary. Point it at west: `runbook start ');
+      expect(report.leftToDo[0]).toContain('south is not connected to a primary. Point it at west: `runbook start ');
       expect(report.leftToDo[0]).toContain('"kind":"dr","primary":"west","secondary":"south"');
       expect(report.steps.map(({ name }) => name).join()).not.toContain('Demote');
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);

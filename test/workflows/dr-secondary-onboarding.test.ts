@@ -112,7 +112,7 @@ describe('a new DR secondary', () => {
       expect(instructions[0]).toContain('Only key shares of east open west now');
       // The first copy may take days: nobody is reminded of what may be done long since.
       expect(toldOnce).toBe(true);
-      expect(instructions).toContain('Where every node is unsealed nothing is to be done: the first copy goes on.');
+      expect(instructions).toContain('If every node is unsealed, there is nothing to do: the initial copy continues.');
       // The former key shares open nothing.
       expect((await unsealAll(scenario, 'west', 'north')).filter((status) => status === 400)).toHaveLength(2);
       await unsealAll(scenario, 'west', 'east');

@@ -176,8 +176,8 @@ describe('a planned DR switchover with a dead standby on each side, by workers t
     // One finding for each target, however often it was not told.
     const failed = findings.filter(({ code }) => code === 'notification-failed');
     expect(failed.map(({ text }) => text).sort()).toEqual([
-      expect.stringMatching(/^gone \(slack\) was not told that started: ECONNREFUSED/),
-      expect.stringMatching(/^hanging \(webhook\) was not told that outage-started: no answer within 1 s/),
+      expect.stringMatching(/^gone \(slack\) did not get the notification started: ECONNREFUSED/),
+      expect.stringMatching(/^hanging \(webhook\) did not get the notification outage-started: no answer within 1 s/),
     ]);
     // While one target let the run wait for its answer, the run went on.
     const unanswered = failed.find(({ text }) => text.startsWith('hanging'));

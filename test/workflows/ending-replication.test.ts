@@ -228,8 +228,10 @@ describe('replication ends', () => {
       const skip = 'skip Verify on every node of europe that it is disabled';
       const report = await (await tearDown(scenario, 'performance', 'europe', 'approve disable', skip)).report();
       expect(report.outcome).toBe('completed');
-      expect(report.leftToDo.join('\n')).toContain('whether every node of europe ended its replication is not known');
-      const command = 'revoke it with `runbook start secondaryDecommission';
+      expect(report.leftToDo.join('\n')).toContain(
+        'it is not known whether every node of europe ended its replication',
+      );
+      const command = 'Revoke it with `runbook start secondaryDecommission';
       expect(report.leftToDo.join('\n')).toContain(`east still knows europe: ${command}`);
       expect(scenario.state('europe').performance.mode).toBe('disabled');
 

@@ -119,7 +119,7 @@ describe('paths filters become what is wanted', () => {
     const reason = expect.stringContaining('with grace, signed: ') as string;
     expect(report.parkings[0]?.decision).toMatchObject({ action: 'skip', by: { name: 'henry' }, reason });
     expect(report.outcome).toBe('completed');
-    expect(report.leftToDo).toEqual([expect.stringContaining('whether both sides filter the same is not known')]);
+    expect(report.leftToDo).toEqual([expect.stringContaining('it is not known whether both clusters filter the same')]);
     expect(filterOf(scenario, 'europe')).toEqual(allow('kv/'));
   });
 
@@ -149,12 +149,12 @@ describe('paths filters become what is wanted', () => {
     expect(report.findings).toMatchObject([{ severity: 'critical', code: 'dynamic-filter-differs' }]);
     const again = nextCommandOf.start(NAME, {
       ...{ deployment: scenario.name, primary: 'east', filters: { asia: deny('kv/') } },
-      reason: 'asia filtered otherwise than east',
+      reason: 'asia filtered differently from east',
     });
-    const next = `See that asia is connected to east, then compare again: \`${again}\`.`;
+    const next = `Make sure that asia is connected to east, then compare again: \`${again}\`.`;
     expect(report.findings[0]?.next).toContain(next);
     expect(headlineOf(report).text).toContain('1 critical finding');
-    expect(report.leftToDo).toEqual([expect.stringContaining('The dynamic filter of asia is not as it must be')]);
+    expect(report.leftToDo).toEqual([expect.stringContaining('The dynamic filter of asia is not what it must be')]);
   });
 
   it('nothing to change is a run of its own: it reads, compares and completes', async (scenario) => {

@@ -36,7 +36,7 @@ describe('before anything is touched', () => {
     afterEach(() => expectUntouched());
 
     it.each<[string, () => unknown, string, RegExp]>([
-      ['an unknown field', () => input({ forse: true }), 'INVALID_INPUT', /forse is no field of it/],
+      ['an unknown field', () => input({ forse: true }), 'INVALID_INPUT', /forse is not a known field/],
       ['a text instead of an object', () => 'west', 'INVALID_INPUT', /input: .*object/],
       ['no input at all', () => undefined, 'INVALID_INPUT', /none was given/],
     ])('%s', async (_what, raw, code, message) => {

@@ -98,7 +98,7 @@ const onboarding = runOf('drSecondaryOnboarding', { ...secondary, id: 'id-west',
 
 describe('a change whose outcome nobody knows is told, however the run ended', () => {
   it.each([
-    ['revokeSecondary', decommission('dr', 'nothing'), 'west on east may have been revoked: read known_secondaries'],
+    ['revokeSecondary', decommission('dr', 'nothing'), 'west on east may have been revoked. Read known_secondaries'],
     [
       'forgetPrimary',
       decommission('performance', 'forget-primary'),
@@ -107,7 +107,7 @@ describe('a change whose outcome nobody knows is told, however the run ended', (
     ['disableSecondary', decommission('dr', 'disable'), 'west may have been disabled as DR secondary: read sys'],
     ['disableSecondary', teardown('dr', 'secondary'), 'west may have been disabled as DR secondary: read sys'],
     ['disablePrimary', teardown('performance', 'primary'), 'west may have been disabled as performance primary'],
-    ['enablePrimary', enablement, 'west may have been made DR primary: read sys/replication/dr/status of it'],
+    ['enablePrimary', enablement, 'west may have been made DR primary. Read its sys/replication/dr/status'],
     ['writePathsFilter', filter, 'The paths filter of x on west may have been changed'],
     ['updatePrimary', repointing, 'west may have been pointed at east (DR): read sys/replication/dr/status of it'],
   ])('%s', async (activity, run, text) => {
@@ -123,7 +123,7 @@ it('an onboarding says what it prepared, and that a cluster may be wiped until i
   const { leftAt, atTheEnd } = await leftOf(onboarding, {});
   const inVain = 'east became DR primary and nothing was connected to it';
   expect(leftAt['enableSecondary']).not.toContain(inVain);
-  expect(leftAt['enableSecondary']).toContain('west was not seen streaming: read its DR status');
+  expect(leftAt['enableSecondary']).toContain('west was not seen streaming. Read its DR status');
   expect(leftAt['followBootstrap']).toContain('unseal its nodes with key shares of east');
   expect(leftAt['followBootstrap']).not.toContain(inVain);
   // It is wiped by then.
@@ -180,11 +180,11 @@ describe('a change of the primary', () => {
     const { leftAt } = await leftOf(switchover, { readQuotas });
     expect(leftAt['quiesceByQuota']).toContain('vault delete sys/quotas/rate-limit/runbooks-');
     expect(leftAt['writeMarker']).not.toContain('primary');
-    expect(leftAt['demotePrimary']).toMatch(/^The demotion of east was under way and its outcome was not recorded/);
+    expect(leftAt['demotePrimary']).toMatch(/^The demotion of east was under way and its outcome is unknown/);
     expect(leftAt['compareAfterDemotion']).toMatch(
-      /^Read sys\/replication\/dr\/status of both first: east is demoted and nothing was promoted: clients have no primary/,
+      /^Read sys\/replication\/dr\/status of both clusters first. east is demoted and nothing was promoted: clients have no primary/,
     );
-    expect(leftAt['promoteSecondary']).toMatch(/^The promotion of west was under way and its outcome was not recorded/);
+    expect(leftAt['promoteSecondary']).toMatch(/^The promotion of west was under way and its outcome is unknown/);
     expect(leftAt['awaitServiceReady']).toMatch(new RegExp(`^west ${UNSEEN}`));
     expect(leftAt['releaseQuota']).toContain('vault delete');
     for (const each of ['east', 'north', 'branch'])

@@ -77,7 +77,7 @@ describe('faults in the outage', () => {
       expect(report).toMatchObject({ outcome: 'rolled-back', parkings: [{ step: 'Demote east' }] });
       expect(report.outage).toBeUndefined();
       const finding = report.findings.find(({ code }) => code === 'not-demoted');
-      expect(finding?.next).toBe('Mend that, then start the runbook again.');
+      expect(finding?.next).toBe('Fix that, then start the runbook again.');
       expect(headlineOf(report).text).toContain('east was not demoted and still serves');
       expect(finding?.text).toMatch(
         /Clients still write to east.*rose by \d+ within 0\.5 s\..*limits\.walStillEntries/,
@@ -125,7 +125,7 @@ describe('faults in the outage', () => {
       expect([code, report.outcome, report.parkings]).toEqual(['CONFIRMATION_TIMEOUT', 'aborted', []]);
       const steps = report.steps.map(({ name, outcome }) => `${name}: ${outcome}`);
       for (const step of [`${caughtUp}: failed`, 'Release clients: done']) expect(steps).toContain(step);
-      const finding = { code: 'check-failed', next: 'Mend that, then start the runbook again.' };
+      const finding = { code: 'check-failed', next: 'Fix that, then start the runbook again.' };
       expect(report.findings).toContainEqual(expect.objectContaining(finding));
       expect(report.clientsHeld?.totalMs).toBeGreaterThan(0);
       expect(scenario.calls('east', CHANGING.demote)).toBe(0);
@@ -243,7 +243,7 @@ describe('faults in the outage', () => {
       const run = await underWay(scenario, { onStuck: 'park' });
       const parked = await parksInTime(run, 'Promote west');
       expect([parked.code, actions(parked)]).toEqual(['STATE_DIVERGED', ['retry', 'promote-back', 'leave']]);
-      expect(parked.choices[0]?.effect).toContain('refused again is given up for this outage');
+      expect(parked.choices[0]?.effect).toContain('refused again, it is not used any more in this outage');
       expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
       await expectServiceOn(scenario, 'east');
       await run.do('promote-back Promote west');

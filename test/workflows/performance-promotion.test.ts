@@ -61,7 +61,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       const { warnings, choices } = report.plan?.content ?? {};
       expect(warnings?.join(' ')).toMatch(/Every token and every lease changes.*Local mounts.*asia may receive/);
       expect(choices).toMatchObject({ 'filter of asia': 'deny us-customers/', 'filter of east': 'no paths filter' });
-      expect(report.leftToDo.join('\n')).toMatch(/log in there[^]*audit devices of europe/);
+      expect(report.leftToDo.join('\n')).toMatch(/must log in on europe[^]*audit devices of europe/);
       expect(report.outage?.totalMs).toBeGreaterThan(0);
       expect(report.outage?.peopleMs).toBe(0);
       const steps = report.steps.map(({ name }) => name);

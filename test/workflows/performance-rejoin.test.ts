@@ -70,7 +70,7 @@ describe('a former performance primary comes back', () => {
     const filter = `POST ${BASE}/primary/paths-filter/${service.cluster('east').clusterId}`;
     const run = await demoted(scenario, 'east');
     const { instructions } = await run.waitsFor('action');
-    expect(instructions.join('\n')).toContain('east is no primary any more');
+    expect(instructions.join('\n')).toContain('east is no longer primary');
     expect(role(scenario, 'east').mode).toBe('secondary');
     expect(orderOf('europe', TOKEN)).toBe(-1);
     service.heal();
@@ -97,7 +97,7 @@ describe('a former performance primary comes back', () => {
     expect(codes).not.toContain('former-primary-not-fenced');
     expect(report.leftToDo).toEqual([
       expect.stringContaining(
-        'asia is connected to no primary. Point it at europe: `runbook start secondaryRepointing',
+        'asia is not connected to a primary. Point it at europe: `runbook start secondaryRepointing',
       ),
       expect.stringContaining('start performancePromotion to it'),
     ]);

@@ -98,7 +98,7 @@ describe('a new performance secondary', () => {
       expect(planText).toContain('deny us-customers/');
       await run.do('approve wipe');
       const { instructions } = await run.waitsFor('action');
-      expect(instructions.join('\n')).toContain('holders of east give their key shares');
+      expect(instructions.join('\n')).toContain('each holder of east enters their key share');
       await unsealAll(scenario, 'europe', 'east');
 
       // The workers' credential went with the data: people make another one.
@@ -177,7 +177,7 @@ describe('a new performance secondary', () => {
       expect(statuses(scenario, 'east', SECONDARY_TOKEN)).toEqual([0, 200]);
       expect(statuses(scenario, 'east', ENABLE_PRIMARY)).toEqual([]);
       expect(statuses(scenario, 'asia', ENABLE)).toEqual([0]);
-      expect(report.leftToDo.join('\n')).toContain('the dynamic filter of asia was not compared on both sides');
+      expect(report.leftToDo.join('\n')).toContain('the dynamic filter of asia was not compared on both clusters');
       const ceremony = `runbook start rootTokenCeremony --input '{"deployment":"${scenario.name}","cluster":"asia"`;
       expect(report.leftToDo[0]).toContain(ceremony);
       const askedAsia = scenario.service.calls.filter(({ cluster }) => cluster === 'asia').map(({ path }) => path);

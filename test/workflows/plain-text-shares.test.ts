@@ -152,10 +152,7 @@ describe('a key share in plain text, in what is no share', () => {
   it('a token in the start input is told as one: it is to be ended, and nothing is rekeyed', async () => {
     const refused = await scenario.start({ reason: `with ${TOKEN}` });
     const { code, message, details } = await refused.failure();
-    expect([code, message]).toEqual([
-      'PLAIN_TEXT_SHARE',
-      expect.stringMatching(/^A token seems to stand in plain text/),
-    ]);
+    expect([code, message]).toEqual(['PLAIN_TEXT_SHARE', expect.stringMatching(/^A token seems to be in plain text/)]);
     expect(JSON.stringify(details)).toMatch(/without tokens.*In this order: end that token now/);
     told.push(message, details);
   });

@@ -98,7 +98,7 @@ describe('people control a run', () => {
       await run.people({ go: false });
       const waiting = await run.waitsFor('window');
       expect(new Date(waiting.until).toISOString()).toBe(notBefore);
-      expect(await currentDetails(run)).toContain('waits for its change window');
+      expect(await currentDetails(run)).toContain('waiting for its change window');
       await run.handle.cancel();
       const report = await run.report();
       expect(report.controls).toMatchObject([{ control: 'cancel' }]);
@@ -136,7 +136,7 @@ describe('people control a run', () => {
       await whileInForce(scenario, { collectForMs: 2_000 }, 'ceremony', async () => {
         const report = await (await scenario.start()).report();
         expect(report.outcome).toBe('aborted');
-        const text = 'only 0 of 3 key shares came in time; not yet: ada, bert, cleo, dora, emil';
+        const text = 'only 0 of 3 key shares arrived in time; missing: ada, bert, cleo, dora, emil';
         expect(report.leftToDo.join()).toContain(text);
         expect(attempts(scenario)).toBe(0);
       });

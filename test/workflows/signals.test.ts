@@ -264,7 +264,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     const update = () => flooded.handle.executeUpdate<number, [unknown]>('decide', { args: [{ name: 'nobody' }] });
     // The server takes ten at once.
     for (let sent = 0; sent < 40; sent += 10) await Promise.all(Array.from({ length: 10 }, update));
-    const refused = { cause: { message: saying(/as many as it does/) } };
+    const refused = { cause: { message: saying(/checked its maximum/) } };
     await expect(update()).rejects.toMatchObject(refused);
     await scenario.stopWorker();
     await scenario.startWorker();

@@ -153,7 +153,7 @@ describe('Merkle trees', () => {
           reindex: { epoch: expect.any(Number) as number },
           after: { verdict: 'sound' },
         });
-        expect(report.leftToDo).toEqual([expect.stringContaining('Kill no node of west')]);
+        expect(report.leftToDo).toEqual([expect.stringContaining('Do not kill a node of west')]);
         const detail = 'diff=false, force=false, skip_flush=true';
         expect(report.plan?.content).toMatchObject({ operations: [{ operation: 'dr.secondary.reindex', detail }] });
         expect(report.plan?.content.warnings.join(' ')).toMatch(/only DR secondary.*skip_flush: .*may be killed/);
@@ -210,7 +210,7 @@ describe('Merkle trees', () => {
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'completed', result: { after: { verdict: 'skipped' } } });
         expect(report.leftToDo).toEqual([
-          expect.stringContaining('whether the reindex helped is not known'),
+          expect.stringContaining('it is not known whether the reindex helped'),
           expect.stringContaining('CRITICAL: The Merkle tree of west is corrupted'),
         ]);
         expect(statuses(scenario, 'west', REINDEX)).toEqual([200, 200]);

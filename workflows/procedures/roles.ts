@@ -114,7 +114,7 @@ export async function tellWhoIsPrimary(
     primaries.length > 0
       ? [
           'ended-early',
-          `${ended}; ${primaries.join(' and ')} reported to be ${role}${noAnswer}.`,
+          `${ended}; ${primaries.join(' and ')} reported being ${role}${noAnswer}.`,
           `Promote nothing${keptApart}. ${seeTo(primaries.join(' and '))}`,
         ]
       : [

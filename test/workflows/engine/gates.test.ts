@@ -72,7 +72,7 @@ describe('a gate that was met and opens again', () => {
     const repeated = expect.objectContaining({
       verdict: 'refused',
       code: 'repeated',
-      text: `gate go was met with this very document before. Next: approve or reject anew: ${command}`,
+      text: `gate go was already met with this document. Next: approve or reject again: ${command}`,
     }) as unknown;
     const accepted = expect.objectContaining({ verdict: 'accepted' }) as unknown;
     expect(receipts).toEqual([accepted, repeated, repeated, repeated, accepted]);
@@ -98,7 +98,7 @@ describe('a gate that was met and opens again', () => {
       expect(approval).toEqual(how === 'principal' ? { approval: 'asked again', arrival: 4 } : 'asked again');
       const sentBefore = {
         ...{ signal: 'approve', verdict: 'refused', code: 'sent-before' },
-        text: `sent before gate go was opened again. Next: approve or reject anew: ${command}`,
+        text: `sent before gate go was opened again. Next: approve or reject again: ${command}`,
       };
       expect(receipts.slice(1, 3)).toEqual([
         { ...sentBefore, arrival: 2 },

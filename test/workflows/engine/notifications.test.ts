@@ -39,7 +39,7 @@ it.each([
 
 it.each([
   ['critical', ['CRITICAL: west took no write.']],
-  ['warning', ['Lead the clients over by hand.']],
+  ['warning', ['Direct the clients manually.']],
   ['info', []],
 ] as const)('the end of a run is told as %s where this is left to do: %j', async (severity, leftToDo) => {
   const findings = [{ severity: 'critical', code: 'write-not-proven', text: 'west took no write.' }];
