@@ -45,7 +45,7 @@ async function change(
   const tokens = {
     of: (cluster: string) => Promise.resolve(void happened.push(`token of ${cluster}`)),
     lastsFor: (ms: number) => ms < leftMs,
-    ceremony: { collectAnew: () => Promise.resolve(void happened.push('shares')) },
+    ceremony: { collectAgain: () => Promise.resolve(void happened.push('shares')) },
   };
   const between = { from: 'east', to: 'west', candidate: {}, otherDrSecondaries: [] };
   const route = { ...between, tokenSource: 'ceremony', quiesce: 'attested', hooks: {}, ...more.route };

@@ -54,7 +54,7 @@ export class Notifications {
     if (this.#startedAs === runbook) return;
     const tookOver = this.#startedAs;
     this.#startedAs = runbook;
-    this.#tell({ event: 'started', severity: 'info', subject: 'run', ...(tookOver && { tookOver }) });
+    this.#notify({ event: 'started', severity: 'info', subject: 'run', ...(tookOver && { tookOver }) });
     for (const [key, waiting] of this.state.waiting) this.waitBegan(key, waiting);
   }
 
@@ -66,8 +66,8 @@ export class Notifications {
     const mark = Symbol(key);
     this.#open.set(key, mark);
     const event = waiting.for === 'decision' ? 'parked' : 'waiting-for-people';
-    const severity = this.#keptOut ? 'critical' : event === 'parked' ? 'warning' : 'info';
-    this.#tell({ event, severity, subject: `wait:${key}`, waiting });
+    const severity = this.#keepsClientsOut ? 'critical' : event === 'parked' ? 'warning' : 'info';
+    this.#notify({ event, severity, subject: `wait:${key}`, waiting });
     if (waiting.for === 'action' && waiting.toldOnce) return;
     void CancellationScope.nonCancellable(() => this.#remind(site, key, mark));
   }
@@ -75,8 +75,8 @@ export class Notifications {
   /** Something happened to a wait. It is reported together with what is waited for now. */
   ofWait(key: string, event: NotificationEvent, words: string): void {
     const waiting = this.state.waiting.get(key);
-    const severity = this.#keptOut ? 'critical' : 'info';
-    this.#tell({ event, severity, subject: `wait:${key}`, words, ...(waiting && { waiting }) });
+    const severity = this.#keepsClientsOut ? 'critical' : 'info';
+    this.#notify({ event, severity, subject: `wait:${key}`, words, ...(waiting && { waiting }) });
   }
 
   waitOver(key: string): void {
@@ -89,14 +89,14 @@ export class Notifications {
 
   phaseChanged(from: RunPhase, to: RunPhase): void {
     if (to === 'outage' && from !== 'outage') {
-      this.#tell({ event: 'outage-started', severity: 'critical', subject: 'outage' });
+      this.#notify({ event: 'outage-started', severity: 'critical', subject: 'outage' });
     } else if (from === 'outage' && this.state.serviceBackAt !== undefined) {
       this.serviceReady();
     }
   }
 
   serviceReady(): void {
-    this.#tell({ event: 'service-ready', severity: 'info', subject: 'outage' });
+    this.#notify({ event: 'service-ready', severity: 'info', subject: 'outage' });
   }
 
   /** A DR secondary streams from the new primary. Only the first one is reported. */
@@ -104,7 +104,7 @@ export class Notifications {
     if (this.#protectedAgain) return;
     this.#protectedAgain = true;
     const streaming = { secondary, primary };
-    this.#tell({ event: 'protected-again', severity: 'info', subject: 'protection', streaming });
+    this.#notify({ event: 'protected-again', severity: 'info', subject: 'protection', streaming });
   }
 
   /** Something that cannot wait for the report. Sent at once, even by a quiet run, and before the site is known. */
@@ -115,11 +115,11 @@ export class Notifications {
 
   finished(outcome: RunOutcome, leftToDo: readonly string[]): void {
     this.#open.clear();
-    const critical = this.#keptOut || criticalOpen({ findings: this.state.findings, leftToDo }).length > 0;
+    const critical = this.#keepsClientsOut || criticalOpen({ findings: this.state.findings, leftToDo }).length > 0;
     const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
     const [first, ...others] = this.state.findings.filter(({ code }) => code === CHECK_FAILED);
     const words = first && `${others.length > 0 ? `${others.length + 1} checks failed. ` : ''}${first.text}`;
-    this.#tell({ event: 'finished', severity, subject: 'run', outcome, leftToDo, ...(words && { words }) });
+    this.#notify({ event: 'finished', severity, subject: 'run', outcome, leftToDo, ...(words && { words }) });
   }
 
   /** Waits a short time for what is under way. What is not confirmed by then becomes a finding. */
@@ -133,7 +133,7 @@ export class Notifications {
   }
 
   /** Whether the wait keeps clients out. */
-  get #keptOut(): boolean {
+  get #keepsClientsOut(): boolean {
     return this.state.serviceIsOut || this.state.holdsClients;
   }
 
@@ -154,29 +154,29 @@ export class Notifications {
       const now = Date.now();
       if (now >= escalateAt) {
         escalateAt = Infinity;
-        this.#tell({ event: 'escalation', severity: this.#keptOut ? 'critical' : 'warning', ...about });
+        this.#notify({ event: 'escalation', severity: this.#keepsClientsOut ? 'critical' : 'warning', ...about });
       }
       if (now >= remindAt) {
         reminders += 1;
         const doubled = site.remindAfterMs * 2 ** Math.max(0, reminders - STEADY_REMINDERS);
         remindAt = now + Math.min(doubled, Math.max(site.remindAfterMs, LONGEST_INTERVAL_MS));
-        this.#tell({ event: 'reminder', severity: this.#keptOut ? 'critical' : 'info', ...about });
+        this.#notify({ event: 'reminder', severity: this.#keepsClientsOut ? 'critical' : 'info', ...about });
       }
     }
   }
 
-  #tell(told: Message): void {
-    if (!this.#site?.events.includes(told.event)) return;
-    const asUsual = told.event === 'started' || (told.event === 'finished' && told.severity === 'info');
+  #notify(message: Message): void {
+    if (!this.#site?.events.includes(message.event)) return;
+    const asUsual = message.event === 'started' || (message.event === 'finished' && message.severity === 'info');
     if (this.quiet === 'unless-wrong' && asUsual) return;
-    this.#send(told);
+    this.#send(message);
   }
 
-  #send(told: Message): void {
+  #send(message: Message): void {
     this.#number += 1;
     const { deployment, runbook } = this.state;
     const notification = {
-      ...told,
+      ...message,
       runbook,
       number: this.#number,
       at: Date.now(),

@@ -14,7 +14,7 @@ const UNKNOWN_RECEIPTS = 50;
  * How many signals of one name a run checks, and how many of these with one person's name on them, if the name was read for that.
  * The others are only counted. A turn of the run must stay short, even when it replays everything that the server accepts.
  */
-const LOOKED_AT = { perSignal: 200, perName: 40, namesRead: 1_000 };
+const MAX_CHECKED = { perSignal: 200, perName: 40, namesRead: 1_000 };
 /** One more per this time, so that a run hears people again once nobody floods it any more. */
 const ONE_MORE_MS = 5 * 60_000;
 const MAX_UPDATE = 16 * 1024;
@@ -57,11 +57,11 @@ export class Signals {
   /** Processors of names that have no other processor. */
   readonly #otherwise = new Map<Kind, Processor>();
   readonly #since = Date.now();
-  readonly #lookedAt = new Map<string, number>();
+  readonly #checked = new Map<string, number>();
   /** Signals of each name that are not checked, because more arrived than a run checks. */
   readonly #unread = new Map<InboxItem['signal'], number>();
   /** Findings about floods. A handler only notes them, and the pump reports them at once. */
-  readonly #toTell: Finding[] = [];
+  readonly #floodFindings: Finding[] = [];
   readonly #arrivals = new Map<Kind, number>();
   readonly #updates = new Map<UpdateName, number>();
   #total = 0;
@@ -106,7 +106,7 @@ export class Signals {
         state.receipt({ signal: 'unknown', arrival, verdict: 'refused', code: 'unknown-signal', text });
       }
     });
-    await inParallel([this.#tellOfFloods(state), ...LANES.map((lane) => this.#pumpLane(state, lane))]);
+    await inParallel([this.#reportFloods(state), ...LANES.map((lane) => this.#pumpLane(state, lane))]);
   }
 
   /** Everything that still waits gets a receipt, and the pump ends. */
@@ -154,10 +154,10 @@ export class Signals {
     }
   }
 
-  async #tellOfFloods(state: RunState): Promise<void> {
+  async #reportFloods(state: RunState): Promise<void> {
     for (;;) {
-      await condition(() => this.#toTell.length > 0 || this.#closing);
-      const finding = this.#toTell.shift();
+      await condition(() => this.#floodFindings.length > 0 || this.#closing);
+      const finding = this.#floodFindings.shift();
       if (!finding) return;
       if (finding.severity === 'critical') state.alarm(finding);
       else state.finding(finding);
@@ -167,10 +167,10 @@ export class Signals {
   #append(signal: SignalName, input: unknown): void {
     const arrival = this.#count(signal);
     // The name is a claim here. It only limits how many signals are checked, so that one person's flood leaves room for the others.
-    const name = arrival > LOOKED_AT.namesRead ? undefined : (nameIn(input) ?? '');
-    if (name === undefined || !this.#mayLookAt(signal, name)) {
+    const name = arrival > MAX_CHECKED.namesRead ? undefined : (nameIn(input) ?? '');
+    if (name === undefined || !this.#mayCheck(signal, name)) {
       if (!this.#unread.has(signal))
-        this.#toTell.push({
+        this.#floodFindings.push({
           severity: 'warning',
           code: 'too-many-signals',
           text: `More signals ${signal} arrived than this run checks, in total or in one person's name. Further ones are refused unread, and only counted.`,
@@ -179,7 +179,7 @@ export class Signals {
       this.#leaveUnread(signal);
       return;
     }
-    this.#countLookedAt(signal, name);
+    this.#countChecked(signal, name);
     // What is sent as a share has its own checks, which know envelopes.
     const plain = signal === 'share' ? undefined : plainSecretIn(input);
     // Of a plain secret, only its kind is kept.
@@ -189,8 +189,8 @@ export class Signals {
   /** A name is shown if it looks like a typo. Anything else could be somebody's secret. */
   #appendUnknown(name: string, args: readonly unknown[]): void {
     const arrival = this.#count('unknown');
-    const plain = arrival > LOOKED_AT.perSignal ? undefined : plainSecretIn([name, args]);
-    if (arrival > LOOKED_AT.perSignal) this.#leaveUnread('unknown');
+    const plain = arrival > MAX_CHECKED.perSignal ? undefined : plainSecretIn([name, args]);
+    if (arrival > MAX_CHECKED.perSignal) this.#leaveUnread('unknown');
     else if (plain) this.#put('plain', 'unknown', arrival, plain);
     else if (arrival > UNKNOWN_RECEIPTS) this.#leaveUnread('unknown');
     else this.#put('unknown', 'unknown', arrival, /^[A-Za-z][A-Za-z-]{0,24}$/.test(name) ? name : '(not shown)');
@@ -209,13 +209,13 @@ export class Signals {
     if (by === undefined) throw new TypeError(`refused: not a document made by \`runbook ${name}\``);
     const plain = plainSecretIn(input);
     if (plain) throw new TypeError(ENVELOPE_VERDICTS[plain]);
-    if (!this.#mayLookAt(`update ${name}`, by))
+    if (!this.#mayCheck(`update ${name}`, by))
       throw new TypeError('refused: this run has checked its maximum, in total or in this name');
   }
 
   #appendUpdate(signal: UpdateName, input: unknown): number {
     // Not in the validator, which a replay does not run.
-    this.#countLookedAt(`update ${signal}`, nameIn(input) ?? '');
+    this.#countChecked(`update ${signal}`, nameIn(input) ?? '');
     const arrival = Math.max(UPDATES_FROM, this.#updates.get(signal) ?? 0) + 1;
     this.#updates.set(signal, arrival);
     this.#put(signal, signal, arrival, input);
@@ -228,7 +228,7 @@ export class Signals {
     this.#arrivals.set(signal, arrival);
     this.#total += 1;
     if (this.#total === MANY_SIGNALS)
-      this.#toTell.push({
+      this.#floodFindings.push({
         severity: 'critical',
         code: 'signal-flood',
         text: `${MANY_SIGNALS} signals arrived at this run. The server accepts 2,500 (10,000 without deploy/dynamic-config.yaml) and refuses every further one, even from people whom the run waits for.`,
@@ -244,19 +244,19 @@ export class Signals {
     else this.#waiting.set(kind, [item]);
   }
 
-  #mayLookAt(way: string, name: string): boolean {
+  #mayCheck(way: string, name: string): boolean {
     const more = Math.floor((Date.now() - this.#since) / ONE_MORE_MS);
-    const [all, ofName] = lookedAtAs(way, name);
-    const isLeft = (key: string, most: number) => (this.#lookedAt.get(key) ?? 0) < most + more;
-    return isLeft(all, LOOKED_AT.perSignal) && isLeft(ofName, LOOKED_AT.perName);
+    const [all, ofName] = countedAs(way, name);
+    const isLeft = (key: string, most: number) => (this.#checked.get(key) ?? 0) < most + more;
+    return isLeft(all, MAX_CHECKED.perSignal) && isLeft(ofName, MAX_CHECKED.perName);
   }
 
-  #countLookedAt(way: string, name: string): void {
-    for (const key of lookedAtAs(way, name)) this.#lookedAt.set(key, (this.#lookedAt.get(key) ?? 0) + 1);
+  #countChecked(way: string, name: string): void {
+    for (const key of countedAs(way, name)) this.#checked.set(key, (this.#checked.get(key) ?? 0) + 1);
   }
 }
 
 /** The keys that are counted: everything that came one way, and the part of it with one name. */
-function lookedAtAs(way: string, name: string): [all: string, ofName: string] {
+function countedAs(way: string, name: string): [all: string, ofName: string] {
   return [way, JSON.stringify([way, name])];
 }

@@ -70,7 +70,7 @@ const PLAIN_SECRETS = {
 type PlainSecret = keyof typeof PLAIN_SECRETS;
 
 /** The place of something that must not be readable: namespace, workflow, run and event. The start input is event 1. */
-function whereItStands(what: string, eventId: number | undefined): string {
+function locationOf(what: string, eventId: number | undefined): string {
   const { namespace, workflowId, runId } = workflowInfo();
   const event = eventId === undefined ? what : `event ${eventId} (${what})`;
   return `${event} of workflow ${workflowId}, run ${runId}, namespace ${namespace}`;
@@ -86,7 +86,7 @@ function notePlainSecret(state: RunState, code: PlainSecret, where: string, even
     state.finding({ severity: 'critical', code, text, next: 'Find out who sends them, and stop them.' });
     return;
   }
-  const text = `A ${what} seems to be in plain text in ${whereItStands(where, eventId)}. It was refused and not copied, but it is in Temporal's database.`;
+  const text = `A ${what} seems to be in plain text in ${locationOf(where, eventId)}. It was refused and not copied, but it is in Temporal's database.`;
   state.alarm({ severity: 'critical', code, text, next });
 }
 
@@ -100,7 +100,7 @@ export function refusePlainShareInput(runbook: string, input: unknown): void {
   const plain = plainSecretIn(input);
   if (!plain) return;
   const { what, next } = PLAIN_SECRETS[plain];
-  const where = whereItStands(`the input of ${runbook}`, 1);
+  const where = locationOf(`the input of ${runbook}`, 1);
   const stands = `A ${what} seems to be in plain text in ${where}. Nothing was touched and nothing copied, but it is in Temporal's database.`;
   throw stepFailure('PLAIN_TEXT_SHARE', stands, {
     observed: where,

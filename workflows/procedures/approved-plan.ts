@@ -92,7 +92,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
       return keeps ? unlessRefused(read) : read;
     },
     // Otherwise it is refused at once, so that the lock is free for the next try.
-    keeps ? { choices: [GIVE_UP] } : { onFailure: 'throw' },
+    keeps ? { choices: [ABANDON] } : { onFailure: 'throw' },
   );
   run.state.learnSite(assessed.site);
   run.state.plan = assessed.plan;
@@ -129,11 +129,11 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   const { tokens } = answered;
   const approvals = new Approvals(run, input, assessed.gates, { plan, approvals: answered.approvals });
   if (request.go !== undefined) await approvals.further(request.go);
-  await collectAgainWhereShort(run, request.tokens?.(route)?.lastingMs, tokens);
+  await collectAgainIfShort(run, request.tokens?.(route)?.lastingMs, tokens);
   return { route, approvals, tokens };
 }
 
-const GIVE_UP: Choice = {
+const ABANDON: Choice = {
   action: 'abort',
   effect: 'end the run here: nothing is promoted, clean-ups run, and its tokens and key shares are lost',
 };
@@ -173,7 +173,7 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   // If this plan does not need the key holders any more, their invitation ends. The run does not wait for the host that has the keys.
   if (!tokens?.ceremony) asked?.withdraw();
   const [approvals] = await inParallel([open(), tokens?.ceremony && collectShares(tokens.ceremony, need)]);
-  tokens?.authorise({ plan, approvals });
+  tokens?.authorize({ plan, approvals });
   // The run claims its kept token before it waits: the record's copy may expire during a window.
   if (need?.kept) await tokens?.of(need.kept.cluster);
   const waitedForWindow = await awaitWindow(run, input.window);
@@ -182,14 +182,14 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
 }
 
 /** Once something has begun, nobody is asked for key shares any more. The collected ones must last until its end. */
-export async function collectAgainWhereShort(run: Run, lastingMs?: number, tokens?: OperationTokens): Promise<void> {
+export async function collectAgainIfShort(run: Run, lastingMs?: number, tokens?: OperationTokens): Promise<void> {
   if (lastingMs === undefined || !tokens || tokens.lastsFor(lastingMs)) return;
   run.state.finding({
     severity: 'warning',
     code: 'shares-asked-again',
     text: 'The collected key shares would not last until the end of the change that is about to begin. The holders are asked again.',
   });
-  await tokens.ceremony?.collectAnew();
+  await tokens.ceremony?.collectAgain();
 }
 
 async function collectShares(ceremony: PeoplesTokens, need?: TokenNeed): Promise<void> {

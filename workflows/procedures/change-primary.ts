@@ -12,7 +12,7 @@ import { LEAVE, RETRY } from '../engine/parking';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
-import { promotionInDoubt, statusOf, tellWhoIsPrimary } from './roles';
+import { leftByPromotion, statusOf, reportPrimaries } from './roles';
 import { serviceBack } from './service-back';
 
 /** The cluster that serves after the change: the new primary or the old one. */
@@ -127,11 +127,11 @@ const PARTS = {
 
 /** If a part fails and its outcome is known, the old primary, which has every write, serves again. */
 function afterFailure(outage: Outage, part: keyof typeof PARTS, error: unknown): Next {
-  if (error instanceof TakenOver) tellTakenOver(outage);
+  if (error instanceof TakenOver) reportTakenOver(outage);
   else if (error instanceof OutageDecision) return error.choice;
   else if (error instanceof StepFailed || error instanceof RunStopped) {
     // A stop in this part: somebody rejected the gate that was opened again before the demotion.
-    if (error instanceof StepFailed && part === 'demote') tellNotDemoted(outage, error.failure);
+    if (error instanceof StepFailed && part === 'demote') reportNotDemoted(outage, error.failure);
     return 'promote-back';
   } else if (isStop(error)) return 'leave';
   throw error;
@@ -153,8 +153,8 @@ async function demote(outage: Outage): Promise<Next> {
       approvals.begin(gate, (authority) => {
         const sides = { deployment, kind, cluster: oldPrimary, otherCluster: newPrimary };
         const order = () => call.demotePrimary({ ...sides, authority, reached: outage.marker.wal });
-        const { inDoubt, done } = demotionLeft(outage);
-        return run.state.left.during(rolesOf(kind), inDoubt, order, done);
+        const { ifUnknown, done } = leftByDemotion(outage);
+        return run.state.left.during(rolesOf(kind), ifUnknown, order, done);
       }),
     {
       choices: [PROMOTE_BACK, LEAVE],
@@ -204,15 +204,15 @@ async function judgeOutage(outage: Outage): Promise<void> {
 }
 
 /** What is left to do if the run ends during the demotion, and if it ends after it. */
-function demotionLeft({ kind, route: { from, to } }: Outage): { readonly inDoubt: string; readonly done: string } {
-  const { noneIs, then, next } = WORDS[kind].demoted(from, to);
+function leftByDemotion({ kind, route: { from, to } }: Outage): { readonly ifUnknown: string; readonly done: string } {
+  const { consequence, then, next } = KIND_TEXTS[kind].demoted(from, to);
   return {
-    inDoubt: `The demotion of ${from} was under way and its outcome is unknown. Read ${statusOf(kind)} of ${from}. If it is a secondary, ${noneIs}: ${then}.`,
-    done: `Read ${statusOf(kind)} of both clusters first. ${from} is demoted and nothing was promoted: ${noneIs}. ${next}`,
+    ifUnknown: `The demotion of ${from} was under way and its outcome is unknown. Read ${statusOf(kind)} of ${from}. If it is a secondary, ${consequence}: ${then}.`,
+    done: `Read ${statusOf(kind)} of both clusters first. ${from} is demoted and nothing was promoted: ${consequence}. ${next}`,
   };
 }
 
-function tellNotDemoted({ run, route: { from } }: Outage, { message, observed, needed }: FailureFacts): void {
+function reportNotDemoted({ run, route: { from } }: Outage, { message, observed, needed }: FailureFacts): void {
   const seen = observed === undefined ? '' : ` Observed: ${observed}.`;
   const wanted = needed === undefined ? '' : ` Needed: ${needed}.`;
   run.state.finding({
@@ -265,9 +265,9 @@ async function promote(outage: Outage, side: Side): Promise<Side> {
       async (call) => {
         const token = await tokens?.of(cluster, beforeIt);
         const sides = { deployment, kind, cluster, otherCluster, wayBack, authority: approvals.authority };
-        const inDoubt = promotionInDoubt(kind, cluster, otherCluster);
+        const ifUnknown = leftByPromotion(kind, cluster, otherCluster);
         const order = () => call.promoteSecondary({ ...sides, mode: 'planned', token });
-        return run.state.left.during(rolesOf(kind), inDoubt, order);
+        return run.state.left.during(rolesOf(kind), ifUnknown, order);
       },
       {
         choices,
@@ -298,13 +298,13 @@ async function serve({ run, kind, deployment, route, marker, markerFiltered, bec
   });
 }
 
-const WORDS = {
+const KIND_TEXTS = {
   dr: {
     primary: 'primary',
     outage: 'the outage',
-    seeTo: (primaries: string) => `Make sure that clients reach ${primaries}`,
+    ifReported: (primaries: string) => `Make sure that clients reach ${primaries}`,
     demoted: (from: string, to: string) => ({
-      noneIs: 'clients have no primary',
+      consequence: 'clients have no primary',
       then: `promote ${to}, or promote ${from} back`,
       next: `Promote ${to}, or promote ${from} back; both need a DR operation token of the promoted cluster.`,
     }),
@@ -312,9 +312,9 @@ const WORDS = {
   performance: {
     primary: 'performance primary',
     outage: 'the change of roles',
-    seeTo: (primaries: string) => `Re-point the other secondaries to ${primaries} with secondaryRepointing`,
+    ifReported: (primaries: string) => `Re-point the other secondaries to ${primaries} with secondaryRepointing`,
     demoted: (from: string) => ({
-      noneIs: 'no cluster is performance primary',
+      consequence: 'no cluster is performance primary',
       then: 'promote it back, or another secondary, never both',
       next: `Promote ${from} back (it has every write) or another secondary, never both. Then re-point every secondary by token.`,
     }),
@@ -322,7 +322,7 @@ const WORDS = {
 };
 
 /** A failover becomes the run, and takes care of the DR roles alone. */
-function tellTakenOver({ run, kind, route: { from, to } }: Outage): void {
+function reportTakenOver({ run, kind, route: { from, to } }: Outage): void {
   if (kind === 'dr' || run.state.outageSince === undefined) return;
   const text = `A failover took this run over while the performance primary changed from ${from} to ${to}. Read the performance status of both. If neither is primary, promote ${from} (it has every write) or ${to}, never both.`;
   run.state.finding({ severity: 'critical', code: 'no-performance-primary', text });
@@ -330,10 +330,10 @@ function tellTakenOver({ run, kind, route: { from, to } }: Outage): void {
 
 /** A person ended the run inside the outage. The report says which roles were read last. */
 async function leave({ run, kind, deployment, route: { from, to }, becamePrimary }: Outage): Promise<'nowhere'> {
-  const { outage, seeTo } = WORDS[kind];
-  const primaries = await tellWhoIsPrimary(run, {
+  const { outage, ifReported } = KIND_TEXTS[kind];
+  const primaries = await reportPrimaries(run, {
     ...{ deployment, kind, clusters: [from, to], ended: `The run was ended inside ${outage}` },
-    seeTo: (primaries) => `${seeTo(primaries)}, and release quiesced clients.`,
+    ifReported: (primaries) => `${ifReported(primaries)}, and release quiesced clients.`,
     otherwise: `Read both clusters first. Then promote ${from} (it has every write) or ${to} manually, never both.`,
   });
   // It is known which cluster serves. The others should follow it, and this run does not take care of that any more.
@@ -345,6 +345,6 @@ async function leave({ run, kind, deployment, route: { from, to }, becamePrimary
 /** The ending of a run whose change ended with a primary. */
 export function endingOf({ kind, route: { from, to } }: PrimaryChange, side: Side): Ending {
   if (side === 'new') return { outcome: 'completed' };
-  const why = `${from} is the ${WORDS[kind].primary} and has every write. Find out why ${to} did not become ${WORDS[kind].primary} before the next try.`;
+  const why = `${from} is the ${KIND_TEXTS[kind].primary} and has every write. Find out why ${to} did not become ${KIND_TEXTS[kind].primary} before the next try.`;
   return { outcome: 'rolled-back', leftToDo: [why] };
 }

@@ -298,7 +298,7 @@ export abstract class PeoplesTokens extends Collection {
   }
 
   /** Collects again, also from people who already gave. */
-  async collectAnew(): Promise<void> {
+  async collectAgain(): Promise<void> {
     await this.collect();
   }
 

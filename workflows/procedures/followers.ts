@@ -8,9 +8,9 @@ import type { Side } from './change-primary';
 import { refusedUntilFollowing } from './held-clients';
 import type { OperationTokens } from './operation-tokens';
 import { repointDrSecondary, repointPerformanceSecondary, seenFollowing } from './repoint';
-import { followingOf, tellWhoIsPrimary } from './roles';
+import { followingOf, reportPrimaries } from './roles';
 import type { Promoted } from './service-back';
-import { seeWrite } from './service-back';
+import { verifyWrite } from './service-back';
 
 /* After a change of the primary every other cluster follows it, each on its own: one that fails does not hold up another. */
 
@@ -63,7 +63,7 @@ export async function restoreProtection(run: Run, input: ReprotectInput): Promis
   const { deployment, primary, drSecondaries, tokens, authority } = input;
   const follow = (secondary: string) => repointDrSecondary(run, tokens, { deployment, primary, secondary, authority });
   await inParallel([
-    seeWrite(run, { ...input, kind: 'dr' }),
+    verifyWrite(run, { ...input, kind: 'dr' }),
     ...drSecondaries.map(follow),
     performanceFollows(run, input),
   ]);
@@ -101,7 +101,7 @@ export async function followNewPrimary(
   const follow = ({ cluster: secondary, ...known }: Follower) =>
     repointPerformanceSecondary(run, { deployment, primary, secondary, authority }, { form: 'token', known });
   await inParallel([
-    seeWrite(run, { kind: 'performance', deployment, primary, credentialOf: primary }),
+    verifyWrite(run, { kind: 'performance', deployment, primary, credentialOf: primary }),
     ...followers.map(follow),
   ]);
 }
@@ -139,10 +139,10 @@ function followersOf(
 }
 
 /** An unplanned promotion ended without a known primary: reports which cluster said last that it is primary. */
-export async function tellNotPromoted(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<void> {
-  await tellWhoIsPrimary(run, {
+export async function reportNotPromoted(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<void> {
+  await reportPrimaries(run, {
     ...{ deployment, kind: 'performance', clusters: [from, to], ended: `The promotion of ${to} was ended early` },
-    seeTo: (primaries) =>
+    ifReported: (primaries) =>
       `Make sure that clients reach ${primaries}, and re-point the other secondaries to it with secondaryRepointing.`,
     otherwise: `Read the performance status of ${to} once more. If it is not primary, start performancePromotion again, or bring ${from} back.`,
   });

@@ -45,7 +45,7 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
     const serving = may ? await servingOf(run, deployment, kind, route) : undefined;
     if (serving !== undefined) {
       await run.cleanUp('Release clients', async (call) => {
-        await letThrough(call, held, { deployment, from: serving === from ? to : from, to: serving });
+        await releaseHeld(call, held, { deployment, from: serving === from ? to : from, to: serving });
         noLongerHeld(run);
       });
     }
@@ -115,14 +115,14 @@ export async function releaseClients(run: Run, release: Release): Promise<void> 
   const released = await run.skippableStep(
     'Release clients',
     effect.replace(/\.$/, ''),
-    (call) => letThrough(call, held, release),
+    (call) => releaseHeld(call, held, release),
     // If the run releases them at its end after all, nothing of this is left to do.
     { choices: [], leftAs: HELD },
   );
   if (released) noLongerHeld(run);
 }
 
-function letThrough(call: StepCalls, held: HeldClients, { deployment, from, to }: Release) {
+function releaseHeld(call: StepCalls, held: HeldClients, { deployment, from, to }: Release) {
   if (held.by === 'hook') return call.runHook({ deployment, hook: 'release', from, to });
   return call.releaseQuota({ deployment, cluster: to, credentialOf: held.cluster, exempt: held.before.exempt });
 }

@@ -67,7 +67,7 @@ export class OperationTokens {
   }
 
   /** What people approved: a token that the record keeps is given only to that plan. */
-  authorise(authority: Authority): void {
+  authorize(authority: Authority): void {
     this.#authority = authority;
   }
 

@@ -9,7 +9,7 @@ import { RETRY } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { StepFailed } from '../engine/failures';
 import { rolesOf } from '../engine/left-to-do';
-import { promotionInDoubt } from './roles';
+import { leftByPromotion } from './roles';
 import type { OperationTokens } from './operation-tokens';
 import { serviceBack, takeSnapshot } from './service-back';
 
@@ -87,7 +87,7 @@ async function promoteAndServe(
     await run.step(
       promoting(lost, force),
       (call) =>
-        run.state.left.during(rolesOf(kind), promotionInDoubt(kind, to, from, `, and keep ${from} fenced`), () =>
+        run.state.left.during(rolesOf(kind), leftByPromotion(kind, to, from, `, and keep ${from} fenced`), () =>
           call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
         ),
       { onFailure: ({ outcomeKnown }) => (outcomeKnown ? 'throw' : 'park') },

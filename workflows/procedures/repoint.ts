@@ -71,9 +71,9 @@ async function point(
       begin(async (authority) => {
         const parameters = await how();
         const { kind } = parameters;
-        const inDoubt = `${secondary} may have been pointed at ${primary} (${kindName(kind)}). Read its ${statusOf(kind)}. If it does not follow, start secondaryRepointing, or revoke its id on ${primary}.`;
+        const ifUnknown = `${secondary} may have been pointed at ${primary} (${kindName(kind)}). Read its ${statusOf(kind)}. If it does not follow, start secondaryRepointing, or revoke its id on ${primary}.`;
         const order = () => call.updatePrimary({ deployment, primary, secondary, authority, ...parameters });
-        return run.state.left.during(pointingOf(secondary), inDoubt, order);
+        return run.state.left.during(pointingOf(secondary), ifUnknown, order);
       }),
     { choices: [STOP_HERE] },
   );
@@ -132,7 +132,7 @@ export async function repointPerformanceSecondary(
   const pointed = await point(run, target, name, effect, how);
   const after = form === 'token' ? await writeFilter(run, target, found, 'after') : before;
   owed?.isSettled();
-  if (form === 'token' && after === 'done') tellMissing(run, target);
+  if (form === 'token' && after === 'done') reportMissingFilter(run, target);
   if (!pointed) return false;
   const follows = await seenFollowing(run, deployment, primary, [secondary], `Wait until ${secondary} follows`);
   const equal = await sameFilterOnBothSides(run, target, found);
@@ -159,13 +159,13 @@ function owing(run: Run, target: RepointTarget, known: { readonly id: string; re
     await run.cleanUp(`Write the paths filter of ${secondary} again`, async (call) => {
       const written = { deployment, cluster: primary, secondary, id, filter, authority };
       const { outcome } = await changingFilter(run, written, () => call.writePathsFilter(written));
-      if (outcome === 'done') tellMissing(run, target);
+      if (outcome === 'done') reportMissingFilter(run, target);
     });
   });
   return { isSettled: () => (isOpen = false) };
 }
 
-function tellMissing(run: Run, { primary, secondary }: RepointTarget): void {
+function reportMissingFilter(run: Run, { primary, secondary }: RepointTarget): void {
   run.state.finding({
     severity: 'warning',
     code: 'paths-filter-was-missing',
@@ -206,8 +206,8 @@ export function changingFilter<T>(
   { cluster, id }: { readonly cluster: string; readonly id: string },
   order: () => Promise<T>,
 ): Promise<T> {
-  const inDoubt = `The paths filter of ${id} on ${cluster} may have been changed. Read it before you connect a secondary under that id.`;
-  return run.state.left.during(filterOf(id), inDoubt, order);
+  const ifUnknown = `The paths filter of ${id} on ${cluster} may have been changed. Read it before you connect a secondary under that id.`;
+  return run.state.left.during(filterOf(id), ifUnknown, order);
 }
 
 /** @returns `undefined` if people skipped it: nothing is sent then before update-primary */

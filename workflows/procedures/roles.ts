@@ -25,7 +25,7 @@ export const pointingOf = (secondary: string) => `pointing ${secondary}`;
 export const fenceOf = (cluster: string) => `fence of ${cluster}`;
 
 /** What is left to do if the outcome of a promotion is not known. */
-export function promotionInDoubt(kind: ReplicationKind, cluster: string, other: string, keep = ''): string {
+export function leftByPromotion(kind: ReplicationKind, cluster: string, other: string, keep = ''): string {
   return `The promotion of ${cluster} was under way and its outcome is unknown. Read ${statusOf(kind)} of ${other} and ${cluster} first${keep}. Only one of them may be ${kind === 'dr' ? 'primary' : 'performance primary'}.`;
 }
 
@@ -90,7 +90,7 @@ interface EndedWithoutPrimary {
   /** How it ended, such as `The failover ended`. */
   readonly ended: string;
   /** What to do if some clusters report that they are primary, besides promoting nothing. */
-  readonly seeTo: (primaries: string) => string;
+  readonly ifReported: (primaries: string) => string;
   /** What to do if none does. */
   readonly otherwise: string;
 }
@@ -101,9 +101,9 @@ interface EndedWithoutPrimary {
  *
  * @returns the clusters that reported it
  */
-export async function tellWhoIsPrimary(
+export async function reportPrimaries(
   run: Run,
-  { deployment, kind, clusters, ended, seeTo, otherwise }: EndedWithoutPrimary,
+  { deployment, kind, clusters, ended, ifReported, otherwise }: EndedWithoutPrimary,
 ): Promise<readonly string[]> {
   const { primaries, silent } = await lastLook(run, deployment, clusters, kind);
   const role = kind === 'dr' ? 'primary' : 'performance primary';
@@ -115,7 +115,7 @@ export async function tellWhoIsPrimary(
       ? [
           'ended-early',
           `${ended}; ${primaries.join(' and ')} reported being ${role}${noAnswer}.`,
-          `Promote nothing${keptApart}. ${seeTo(primaries.join(' and '))}`,
+          `Promote nothing${keptApart}. ${ifReported(primaries.join(' and '))}`,
         ]
       : [
           kind === 'dr' ? 'no-primary' : 'no-performance-primary',

@@ -99,7 +99,10 @@ async function releaseLeftBehind(
 }
 
 /** After clients were released, in parallel with what follows: a cluster that refuses our write never keeps clients out. */
-export async function seeWrite(run: Run, { kind, deployment, primary, credentialOf, marker }: Promoted): Promise<void> {
+export async function verifyWrite(
+  run: Run,
+  { kind, deployment, primary, credentialOf, marker }: Promoted,
+): Promise<void> {
   const written = await run.skippableStep(
     `Verify that ${primary} accepts a write`,
     `it is not proven that ${primary} accepts an authenticated write`,

@@ -65,7 +65,7 @@ export class TokenCeremony extends PeoplesTokens {
     return this.#encrypted;
   }
 
-  override async collectAnew(): Promise<void> {
+  override async collectAgain(): Promise<void> {
     await this.invite();
     await this.collect();
   }
@@ -140,13 +140,13 @@ export class TokenCeremony extends PeoplesTokens {
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error;
         if (KEYS_LOST.has(error.failure.code)) await this.inviteAgain(error.failure.code, epoch, choices);
-        else this.#tellRejected(cluster, error.failure);
+        else this.#reportRejected(cluster, error.failure);
         await this.collect(cluster, choices);
       }
     }
   }
 
-  #tellRejected(cluster: string, { message, observed = 'nothing more' }: FailureFacts): void {
+  #reportRejected(cluster: string, { message, observed = 'nothing more' }: FailureFacts): void {
     const { state } = this.run;
     if (!this.#shares.askForMore(cluster)) return;
     const { held, needed } = this.#shares;

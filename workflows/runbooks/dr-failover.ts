@@ -9,7 +9,7 @@ import { leaveFollowing, leaveSilent, restoreProtection } from '../procedures/fo
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
-import { fenceOf, finishRun, tellWhoIsPrimary } from '../procedures/roles';
+import { fenceOf, finishRun, reportPrimaries } from '../procedures/roles';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 
 /**
@@ -82,7 +82,7 @@ async function gatherEvidence(
   progress: FailoverProgress,
 ): Promise<void> {
   const { from, to, lastHeardAt, loss, findings } = route;
-  if (!progress.route) run.onEnd(() => tellNotPromoted(run, deployment, progress));
+  if (!progress.route) run.onEnd(() => reportNotPromoted(run, deployment, progress));
   progress.route = route;
   // A run that was taken over inside its outage keeps the start of that outage. An outage that had ended is another one.
   const back = run.state.serviceBackAt;
@@ -116,10 +116,10 @@ async function fence(
     (call) =>
       approvals.begin('promote', (authority) => {
         // What the hook did stays in place when the run ends. A hook that failed may have done part of it.
-        const inDoubt = `The fence hook of this run was started for ${from} and did not report success: ${from} may be cut off, completely or in part.`;
+        const ifUnknown = `The fence hook of this run was started for ${from} and did not report success: ${from} may be cut off, completely or in part.`;
         const done = `The fence hook of this run cut ${from} off, so its clients do not reach it. Remove the fence if ${from} should serve again.`;
         const order = () => call.fenceLostPrimary({ deployment, from, to, authority });
-        return run.state.left.during(fenceOf(from), inDoubt, order, done);
+        return run.state.left.during(fenceOf(from), ifUnknown, order, done);
       }),
     { skipNeedsTwo: true },
   );
@@ -157,13 +157,13 @@ interface FailoverProgress {
 }
 
 /** The run ends before the promotion: reports which cluster said last that it is primary. */
-async function tellNotPromoted(run: Run, deployment: string, { route, promoted }: FailoverProgress): Promise<void> {
+async function reportNotPromoted(run: Run, deployment: string, { route, promoted }: FailoverProgress): Promise<void> {
   if (!route || promoted) return;
   // Includes members that this run does not act on: a promotion is also refused because another member is primary.
   const members = [route.from, route.to, ...route.otherDrSecondaries, ...route.silentDrSecondaries];
-  await tellWhoIsPrimary(run, {
+  await reportPrimaries(run, {
     ...{ deployment, kind: 'dr', clusters: members, ended: 'The failover ended' },
-    seeTo: (primaries) => `See that clients reach ${primaries}.`,
+    ifReported: (primaries) => `See that clients reach ${primaries}.`,
     otherwise: `Clients have no primary. Start drFailover again, or bring ${route.from} back and remove its fence.`,
   });
 }

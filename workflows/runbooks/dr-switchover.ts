@@ -2,7 +2,7 @@ import type { SwitchoverRoute } from '../../activities/plans/dr-switchover';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { awaitWindow } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
-import { approvePlan, collectAgainWhereShort } from '../procedures/approved-plan';
+import { approvePlan, collectAgainIfShort } from '../procedures/approved-plan';
 import { leaveFollowing, restoreProtection } from '../procedures/followers';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
@@ -46,13 +46,13 @@ async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<End
     await takeSnapshot(run, route.snapshot, before, approvals.authority);
     if (route.snapshot === true) {
       // The snapshot may have taken hours. The run does not wait for people or for the window while clients are quiesced.
-      await collectAgainWhereShort(run, WAY_BACK_MS.asked, tokens);
+      await collectAgainIfShort(run, FALLBACK_MS.asked, tokens);
       await awaitWindow(run, input.window);
     }
     await quiesceClients(run, { deployment, kind: 'dr', route, approvals, gate: go ?? 'plan' });
     const written = await proveCaughtUp(run, 'dr', deployment, route);
     // A step may have been parked for long. Key shares and token must last for the change that is about to begin.
-    await collectAgainWhereShort(run, WAY_BACK_MS.change, tokens);
+    await collectAgainIfShort(run, FALLBACK_MS.change, tokens);
     await tokens.of(route.to);
     // Nothing stops the run after this point. If the window has ended, A stays primary.
     await awaitWindow(run, input.window);
@@ -62,16 +62,16 @@ async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<End
   // 7.-12. The outage: demote A, compare the data, promote B, wait until B serves, direct and release the clients, probe
   // their address. A stop takes effect afterwards; only a step that parks offers choices.
   const becamePrimary = (side: Side) => leaveProtection(run, route, side);
-  const means = { route, marker, approvals, gate: go ?? 'plan', tokens, acceptLoss, onStuck, becamePrimary } as const;
-  const change: PrimaryChange = { kind: 'dr', deployment, ...means };
+  const shared = { route, marker, approvals, gate: go ?? 'plan', tokens, acceptLoss, onStuck, becamePrimary } as const;
+  const change: PrimaryChange = { kind: 'dr', deployment, ...shared };
   const primary = await run.outage(() => changePrimary(run, change));
   if (primary === 'nowhere') return { outcome: 'aborted' };
 
   // 13.-15. The former primary and every other secondary follow. 16. Delete tokens and keys, read the final state.
   return run.abortable(async () => {
     const { authority } = approvals;
-    const means = { tokens, authority, credentialOf: route.from, marker };
-    await restoreProtection(run, { deployment, ...followersOf(route, primary), ...means });
+    const shared = { tokens, authority, credentialOf: route.from, marker };
+    await restoreProtection(run, { deployment, ...followersOf(route, primary), ...shared });
     await finishRun(run, deployment, tokens);
     return endingOf(change, primary);
   });
@@ -81,7 +81,7 @@ async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<End
  * The shares collected so far must last for a fallback too, because nobody is asked for key shares in the outage. Checked
  * after gate `go` and right before the change.
  */
-const WAY_BACK_MS = { asked: 5 * 60_000, change: 60_000 };
+const FALLBACK_MS = { asked: 5 * 60_000, change: 60_000 };
 
 /** Either cluster may have to be promoted and re-pointed. B's token is generated before anything begins. */
 function operationTokensOf({ from, to, otherDrSecondaries, tokenSource, kept }: SwitchoverRoute): TokenNeed {
@@ -94,7 +94,7 @@ function operationTokensOf({ from, to, otherDrSecondaries, tokenSource, kept }: 
       ...otherDrSecondaries.map((cluster) => ({ cluster, uses: follow })),
     ],
     first: to,
-    lastingMs: WAY_BACK_MS.asked,
+    lastingMs: FALLBACK_MS.asked,
   };
 }
 

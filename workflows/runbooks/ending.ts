@@ -64,11 +64,11 @@ async function cutOff(
   const { deployment, kind } = input;
   const { primary: cluster, id, secondary } = route;
   const whose = secondary ?? id;
-  const inDoubt = `${whose} on ${cluster} may have been revoked. Read known_secondaries in ${statusOf(kind)} of ${cluster}. If the id ${id} is missing, ${whose} is cut off: disable its replication with replicationTeardown, or connect it again with secondaryRepointing.`;
+  const ifUnknown = `${whose} on ${cluster} may have been revoked. Read known_secondaries in ${statusOf(kind)} of ${cluster}. If the id ${id} is missing, ${whose} is cut off: disable its replication with replicationTeardown, or connect it again with secondaryRepointing.`;
   await run.step(`Revoke ${whose} on ${cluster}`, (call) =>
     approvals.begin('revoke', (authority) => {
       const order = () => call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority });
-      return run.state.left.during(SECONDARY_SIDE, inDoubt, order, secondarySide(input, route));
+      return run.state.left.during(SECONDARY_SIDE, ifUnknown, order, secondarySide(input, route));
     }),
   );
   for (const text of filterLeft(input, route)) run.state.left.add(text);
@@ -99,17 +99,17 @@ async function settle(
     (call) =>
       approvals.begin(forgets ? 'revoke' : 'disable', async (authority) => {
         const ending = { deployment, kind, cluster, authority, token: await tokens?.of(cluster) };
-        const inDoubt = forgets
+        const ifUnknown = forgets
           ? `${cluster} may have been made to forget its ${kindName(kind)} primary. Read its ${statusOf(kind)}. If it knows no primary any more, secondaryRepointing connects it again without a wipe.`
-          : disablingInDoubt(kind, 'secondary', cluster);
-        return run.state.left.during(`settling ${cluster}`, inDoubt, () =>
+          : leftByDisabling(kind, 'secondary', cluster);
+        return run.state.left.during(`settling ${cluster}`, ifUnknown, () =>
           forgets ? call.forgetPrimary(ending) : call.disableSecondary(ending),
         );
       }),
   );
   if (!settled) return;
   run.state.left.settle(SECONDARY_SIDE);
-  if (!forgets) await seeDisabled(run, { deployment, kind, cluster });
+  if (!forgets) await verifyDisabled(run, { deployment, kind, cluster });
 }
 
 const SECONDARY_SIDE = 'side of the secondary';
@@ -171,7 +171,7 @@ async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promis
       approvals.begin('disable', async (authority) => {
         const ending = { deployment, kind, cluster, authority };
         const token = role === 'primary' ? undefined : await tokens?.of(cluster);
-        return run.state.left.during(`disabling ${cluster}`, disablingInDoubt(kind, role, cluster), () =>
+        return run.state.left.during(`disabling ${cluster}`, leftByDisabling(kind, role, cluster), () =>
           role === 'primary' ? call.disablePrimary(ending) : call.disableSecondary({ ...ending, token }),
         );
       }),
@@ -180,7 +180,7 @@ async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promis
   }
 
   // 3. Verify on every node, delete what this run made, and read the final state for the report.
-  await seeDisabled(run, { deployment, kind, cluster });
+  await verifyDisabled(run, { deployment, kind, cluster });
   await finishRun(run, deployment, tokens);
   return {
     outcome: 'completed',
@@ -209,7 +209,7 @@ function leftOfTeardown(
 }
 
 /** What is left to do if it is not known whether a role ended. */
-function disablingInDoubt(kind: ReplicationKind, role: 'primary' | 'secondary', cluster: string): string {
+function leftByDisabling(kind: ReplicationKind, role: 'primary' | 'secondary', cluster: string): string {
   const cost =
     role === 'primary'
       ? 'its secondaries are cut off for good, and keep looking for it'
@@ -218,7 +218,7 @@ function disablingInDoubt(kind: ReplicationKind, role: 'primary' | 'secondary', 
 }
 
 /** Verifies on every node of a cluster that a kind of replication is disabled. */
-function seeDisabled(run: Run, asked: { deployment: string; kind: ReplicationKind; cluster: string }) {
+function verifyDisabled(run: Run, asked: { deployment: string; kind: ReplicationKind; cluster: string }) {
   return run.skippableStep(
     `Verify on every node of ${asked.cluster} that it is disabled`,
     `it is not known whether every node of ${asked.cluster} ended its replication`,

@@ -7,7 +7,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { followNewPrimary, leaveAfterPromotion, tellNotPromoted } from '../procedures/followers';
+import { followNewPrimary, leaveAfterPromotion, reportNotPromoted } from '../procedures/followers';
 import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
 import { quiesceClients } from '../procedures/held-clients';
@@ -56,9 +56,9 @@ async function promotePlanned(run: Run, input: InputOf<'performancePromotion'>, 
 
   // 2.-4. There is no primary from the demotion until a cluster serves. Only a step that parks offers a choice to stop.
   const becamePrimary = (side: Side) => leaveAfterPromotion(run, deployment, route, side);
-  const means = { route, marker, approvals, gate: 'promote', acceptLoss, becamePrimary } as const;
+  const shared = { route, marker, approvals, gate: 'promote', acceptLoss, becamePrimary } as const;
   const markerFiltered = route.candidate.filter !== undefined;
-  const change: PrimaryChange = { kind: 'performance', deployment, ...means, onStuck: 'promote-back', markerFiltered };
+  const change: PrimaryChange = { kind: 'performance', deployment, ...shared, onStuck: 'promote-back', markerFiltered };
   const primary = await run.outage(() => changePrimary(run, change));
   if (primary === 'nowhere') return { outcome: 'aborted' };
 
@@ -83,7 +83,7 @@ async function promoteUnplanned(
   );
   let isPromoted = false;
   run.onEnd(async () => {
-    if (!isPromoted) await tellNotPromoted(run, deployment, route);
+    if (!isPromoted) await reportNotPromoted(run, deployment, route);
   });
 
   // 2.-3. Promote, and wait until it serves. If the promotion is refused with certainty, people decide; `force` has its own gate.

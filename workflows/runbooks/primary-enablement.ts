@@ -52,12 +52,12 @@ export async function enablePrimary(
   gate: 'plan' | 'wipe',
 ): Promise<ChangeResult> {
   const { deployment, kind, cluster } = asked;
-  const inDoubt = `${cluster} may have been made ${kindName(kind)} primary. Read its ${statusOf(kind)}. If it is primary and should not be: ${teardownCommand(deployment, kind, cluster)}.`;
+  const ifUnknown = `${cluster} may have been made ${kindName(kind)} primary. Read its ${statusOf(kind)}. If it is primary and should not be: ${teardownCommand(deployment, kind, cluster)}.`;
   // Also if it was found enabled: the answer to an earlier attempt may have been lost.
   const inVain = `${cluster} became ${kindName(kind)} primary and nothing was connected to it. If it should not be primary: ${teardownCommand(deployment, kind, cluster)}.`;
   return run.step(`Enable ${cluster} as ${kindName(kind)} primary`, (call) =>
     approvals.begin(gate, (authority) =>
-      run.state.left.during(PREPARED.primary, inDoubt, () => call.enablePrimary({ ...asked, authority }), inVain),
+      run.state.left.during(PREPARED.primary, ifUnknown, () => call.enablePrimary({ ...asked, authority }), inVain),
     ),
   );
 }

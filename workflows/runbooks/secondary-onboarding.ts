@@ -187,7 +187,7 @@ function noteNewId(run: Run, { secondary, id }: SecondaryOnboardingRoute, now: s
 }
 
 /** The same, before its new cluster ID was read. */
-function pinInDoubt({ secondary, id }: SecondaryOnboardingRoute): readonly [about: string, text: string] {
+function clusterIdUnknown({ secondary, id }: SecondaryOnboardingRoute): readonly [about: string, text: string] {
   const text = `${secondary} may have another cluster ID since it was wiped. Before it was ${id}, and its primary knows it by that. If the inventory pins its clusterId (init pins it), write there what its sys/health reports.`;
   return [PINNED, text];
 }
@@ -238,7 +238,7 @@ function leftOfDr(route: SecondaryOnboardingRoute): ToDo {
       'batch token',
       `If batch tokens are used for DR operations, create one on ${primary} for ${secondary} and enter it as batchToken of ${secondary} in the inventory.`,
     ],
-    pinInDoubt(route),
+    clusterIdUnknown(route),
   ];
 }
 
@@ -266,7 +266,7 @@ function leftOfPerformance(deployment: string, route: SecondaryOnboardingRoute):
       'local mounts',
       `Create the local mounts of ${secondary} again, if it had any: POST v1/sys/mounts/<path> ${JSON.stringify(mount)}.`,
     ],
-    pinInDoubt(route),
+    clusterIdUnknown(route),
   ];
 }
 

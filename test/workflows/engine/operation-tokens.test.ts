@@ -32,7 +32,7 @@ function making(failure?: FailureFacts, held: 'ceremony' | 'batch' | 'kept' = 'c
   const kept = failure || held === 'kept' ? [{ cluster: 'west', entry: 'an entry', text: 'kept' }] : [];
   const isMade = !failure && held !== 'batch';
   const tokens = new OperationTokens(run, 'payments', TARGETS, isMade ? ceremony : undefined, () => ceremony, kept);
-  tokens.authorise({} as never);
+  tokens.authorize({} as never);
   return { tokens, deleted, findings };
 }
 
@@ -93,7 +93,7 @@ describe('a kept token that cannot be taken', () => {
     const { run, end } = fakeRun({ failing, calls: { deleteOperationTokens } });
     const kept = [{ cluster: 'west', entry: 'an entry', text: 'kept' }];
     const tokens = new OperationTokens(run, 'payments', TARGETS, before, () => people, kept);
-    tokens.authorise({} as never);
+    tokens.authorize({} as never);
     await expect(tokens.of('west')).rejects.toBeInstanceOf(OutageDecision);
     expect(called).toEqual(['abandon', 'ready']);
     host.resolve();
