@@ -96,7 +96,7 @@ it.each<[readonly string[], string]>([
   [['ada', 'bert'], '1 more key share (of 3)'],
   [['ada', 'bert', 'cleo'], '3 key shares'],
 ])('with the shares of %j in hand the run waits for %s', (held, words) => {
-  expect(terminal({ waiting: [{ ...SHARES, held }] })).toContain(`Waits for ${words} until`);
+  expect(terminal({ waiting: [{ ...SHARES, held }] })).toContain(`Waiting for ${words} until`);
 });
 
 const REJECTED: Finding = { severity: 'warning', code: 'shares-rejected', text: 'The key shares made no token.' };
