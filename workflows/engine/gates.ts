@@ -51,13 +51,13 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
     run.state.wait(`gate:${gate}`, { for: 'approval', gate, planDigest, missing, approved: approvedBy, until, again });
 
   run.signals.on('approve', async (items) => {
-    const anew = items.filter((item) => {
+    const fresh = items.filter((item) => {
       const refusal = metWith && refusalWhereMet(gate, metWith, openedAt, item);
       if (refusal) run.state.receipt({ signal: 'approve', arrival: item.arrival, verdict: 'refused', ...refusal });
       return !refusal;
     });
-    if (anew.length === 0) return;
-    const known = await checkApprovals(run, request, counted, anew);
+    if (fresh.length === 0) return;
+    const known = await checkApprovals(run, request, counted, fresh);
     if (!known) return;
     ({ satisfied, missing, approvedBy, rejectedBy } = known);
     if (!satisfied && !rejectedBy) show();
@@ -96,12 +96,12 @@ function refusalWhereMet(
   openedAt: number,
   { input, receivedAt }: InboxItem,
 ): Pick<Receipt, 'code' | 'text'> | undefined {
-  const anew = `approve or reject again: \`${nextCommandOf.approve(workflowInfo().workflowId, gate)}\``;
+  const again = `approve or reject again: \`${nextCommandOf.approve(workflowInfo().workflowId, gate)}\``;
   if (metWith.has(keyOf(input)))
-    return { code: 'repeated', text: withNext(`gate ${gate} was already met with this document`, anew) };
+    return { code: 'repeated', text: withNext(`gate ${gate} was already met with this document`, again) };
   // What arrived in the same turn came before it: nobody could know yet that the gate opens.
   if (receivedAt > openedAt) return undefined;
-  return { code: 'sent-before', text: withNext(`sent before gate ${gate} was opened again`, anew) };
+  return { code: 'sent-before', text: withNext(`sent before gate ${gate} was opened again`, again) };
 }
 
 /** An approval that counts. */

@@ -96,7 +96,7 @@ async function promoteAndServe(
     if (error instanceof StepFailed) return error.failure;
     // The only choice besides a retry, because the outcome of the promotion is not known.
     if (error instanceof OutageDecision)
-      throw run.stop(new RunStopped('an operator', `left the promotion of ${to} as it is`));
+      throw run.stop(new RunStopped('an operator', `left the promotion of ${to} unchanged`));
     throw error;
   }
   becamePrimary();
