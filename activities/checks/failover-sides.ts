@@ -27,12 +27,7 @@ export function findFailoverSides(deployment: Deployment, input: Named, observat
     check('a DR primary that is gone and its secondary', undefined, false, { observed, needed, next });
   const seen = rolesOf(inSet, 'dr');
   const from = lostPrimary(deployment, input, inSet);
-  if (!from)
-    return refused(
-      seen,
-      'one member of the set that was the primary',
-      'Name the primary that is gone with {"from": ...}.',
-    );
+  if (!from) return refused(seen, 'the former primary of the set', 'Name the primary that is gone with {"from": ...}.');
   const primary = inSet.find((each) => each.dr?.mode === 'primary' && each !== from);
   if (primary) {
     const next = `There is nothing to fail over: ${primary.cluster} is already serving. When ${from.cluster} is back, start drRejoin for it.`;

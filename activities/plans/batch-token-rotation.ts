@@ -17,17 +17,17 @@ import type { PolicyGrant } from '../tokens/policies';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
 
-/** What `batchTokenRotation` follows. Of tokens only facts: never one of them, and no accessor. */
+/** What `batchTokenRotation` follows. It holds facts about tokens: never a token, and no accessor. */
 export interface BatchTokenRoute {
   readonly drSet: string;
-  /** The cluster that makes the token. */
+  /** The cluster that creates the token. */
   readonly primary: string;
-  /** Whether the present token has less than half of its life left, or is of no use. */
+  /** Whether the current token has less than half of its TTL left, or is not usable. */
   readonly due: boolean;
   readonly why: string;
 }
 
-/** Everything that a rotation rests on. Nothing is made. */
+/** Reads and judges everything that a rotation depends on. Creates nothing. */
 export async function assessBatchTokenRotation(
   request: PlanInput<InputOf<'batchTokenRotation'>>,
 ): Promise<Assessment<BatchTokenRoute>> {
@@ -44,9 +44,9 @@ export async function assessBatchTokenRotation(
   const [primary, ...more] = members.filter(({ dr }) => dr?.mode === 'primary');
   const one = primary !== undefined && more.length === 0;
   const onePrimary = check('one primary that makes the token', primary?.cluster, one, {
-    observed: members.map(({ cluster, dr, error }) => `${cluster} ${dr?.mode ?? error ?? 'says nothing'}`).join(', '),
+    observed: members.map(({ cluster, dr, error }) => `${cluster} ${dr?.mode ?? error ?? 'not readable'}`).join(', '),
     needed: 'exactly one DR primary in the set',
-    next: 'Without a primary no batch token can be made: the one that is there counts until its end.',
+    next: 'Without a primary no batch token can be created. The existing one is valid until it expires.',
   });
   if (primary === undefined || onePrimary.verdict === 'fail') return { ...base, preconditions: [onePrimary] };
   const { cluster } = primary;
@@ -55,7 +55,7 @@ export async function assessBatchTokenRotation(
   const [busy, own, present] = await Promise.all([
     noOutage(context, input.deployment),
     observed.rights([], { [cluster]: { [`auth/token/create/${entry.role}`]: ['create|update'] } }),
-    // By the primary's word; what cannot be opened is of no use.
+    // According to the primary. A token that cannot be opened is not usable.
     credentialFacts(
       access,
       () => openBatchToken(context, { deployment: deployment.name, drSet }),
@@ -70,10 +70,10 @@ export async function assessBatchTokenRotation(
       clusters: [primary],
       operations: [],
       warnings: [
-        `A batch token cannot be revoked: whoever has this one may do DR operations on every secondary of ${cluster} for ${entry.ttlMs / 1000} s, or until policy ${entry.policy} is emptied.`,
+        `A batch token cannot be revoked: anyone who has this one can run DR operations on every secondary of ${cluster} for ${entry.ttlMs / 1000} s, or until policy ${entry.policy} is emptied.`,
       ],
       steps: [
-        `Make an orphan batch token on ${cluster} by role ${entry.role}, prove it, and keep it sealed in the record`,
+        `Create an orphan batch token on ${cluster} with role ${entry.role}, verify it, and store it sealed in the record`,
       ],
       choices: { drSet, when: input.when, ttlSeconds: entry.ttlMs / 1000 },
     }),
@@ -81,7 +81,7 @@ export async function assessBatchTokenRotation(
   };
 }
 
-/** The rotation of a DR set; the only one where none is named. */
+/** The rotation of the named DR set; if none is named, the only one. */
 export function chooseSet(
   deployment: Deployment,
   named: string | undefined,
@@ -94,12 +94,12 @@ export function chooseSet(
     refused: check('a DR set whose batch token is rotated', undefined, false, {
       observed: named ?? 'none named',
       needed: names === '' ? 'batchTokens in the inventory' : `drSet is one of ${names}`,
-      next: 'docs/runbooks/batch-token-rotation.md has the members of the inventory.',
+      next: 'See docs/runbooks/batch-token-rotation.md for the members of the inventory.',
     }),
   };
 }
 
-/** From version 2.0 the batch token opens the calls of a ceremony too, unless every member has a credential for that. */
+/** From version 2.0 the batch token also authorizes ceremony calls, unless every member has a credential for them. */
 export function opensCeremonies(
   deployment: Deployment,
   drSet: string,
@@ -115,15 +115,15 @@ export function opensCeremonies(
 }
 
 /**
- * A rotation runs beside every other run: a planned one that waits for days must not let the token die. Only inside an
- * outage roles are in motion.
+ * A rotation runs alongside every other run: a planned one that waits for days must not let the token expire. Roles
+ * change only inside an outage.
  */
 async function noOutage(dependencies: ActivityDependencies, deployment: string): Promise<Check> {
   const run = await openRun(dependencies, deploymentWorkflowId(deployment));
   return check('no run moves the primary now', undefined, run?.phase !== 'outage', {
     observed: runText(run),
     needed: 'no run of the deployment in an outage',
-    next: `Start again when it has ended: \`runbook status ${deploymentWorkflowId(deployment)}\``,
+    next: `Start again when that run has ended: \`runbook status ${deploymentWorkflowId(deployment)}\``,
   });
 }
 
@@ -134,10 +134,10 @@ export function judgeDue(
   { ttlMs }: Pick<BatchTokenRotationEntry, 'ttlMs'>,
 ): { readonly due: boolean; readonly why: string } {
   const due = (why: string) => ({ due: true, why });
-  if (!present.usable) return due(`the present one is not usable: ${present.error ?? 'refused'}`);
-  if (present.type !== 'batch' || present.orphan !== true) return due('the present one is no orphan batch token');
-  if (missingRights(present, rightsIn(needed)).length > 0) return due('the present one lacks rights that are needed');
+  if (!present.usable) return due(`the current token is not usable: ${present.error ?? 'refused'}`);
+  if (present.type !== 'batch' || present.orphan !== true) return due('the current token is not an orphan batch token');
+  if (missingRights(present, rightsIn(needed)).length > 0) return due('the current token lacks needed rights');
   const left = present.ttlSeconds ?? 0;
   const life = `${left} s of ${ttlMs / 1000} s are left`;
-  return left < ttlMs / 2000 ? due(life) : { due: false, why: `${life}: renewed when less than half is left` };
+  return left < ttlMs / 2000 ? due(life) : { due: false, why: `${life}: it is renewed when less than half is left` };
 }

@@ -20,7 +20,7 @@ import { currentExecution } from '../execution';
 import { observeCluster, readSlot } from '../observe';
 import type { PlanInput } from './observed';
 
-/** Whether the holders can be asked for an operation token. One for a person is approved; one that is kept is, by the run that takes it. */
+/** Whether the holders can be asked for an operation token. A token for a person is approved here; a kept one, in the run that claims it. */
 export function assessOperationTokenCeremony({ input }: PlanInput<InputOf<'operationTokenCeremony'>>) {
   const { cluster, uses, keepFor = '' } = input;
   return planCeremony('operation-token', input, input.recipient, (recipient, on) => {
@@ -29,11 +29,11 @@ export function assessOperationTokenCeremony({ input }: PlanInput<InputOf<'opera
       operations: [to !== undefined && { operation: 'operation-token.hand-over', on, detail: to }],
       warnings: [
         recipient &&
-          `Whoever has the private key of ${recipient.fingerprint} can ${usesInWords(uses)} on ${cluster}, past every gate, until the token is deleted. ${compareByVoice(recipient)}`,
+          `Anyone who has the private key of ${recipient.fingerprint} can ${usesInWords(uses)} on ${cluster}, bypassing every gate, until the token is deleted. ${compareByVoice(recipient)}`,
       ],
       steps: [
         to === undefined
-          ? `Generate an operation token on ${cluster}, sealed; the record keeps it for the next run, for ${keepFor}`
+          ? `Generate an operation token on ${cluster} and keep it sealed in the record for the next run, for ${keepFor}`
           : `Generate an operation token on ${cluster}, encrypted to ${to}`,
       ],
       choices: { uses: uses.join(', '), ...(to === undefined ? { keepFor } : { recipientKey: to }) },
@@ -49,11 +49,11 @@ export function assessRootTokenCeremony({ input }: PlanInput<InputOf<'rootTokenC
     return {
       operations: [{ operation: 'root-token.generate', on, detail: fingerprint }],
       warnings: [
-        `Whoever has the private key of ${fingerprint} can do anything on ${cluster}, until the token is revoked.`,
+        `Anyone who has the private key of ${fingerprint} can do anything on ${cluster}, until the token is revoked.`,
         recipient && compareByVoice(recipient),
       ],
       steps: [
-        `Generate a root token on ${cluster}, encrypted to ${fingerprint}; the report has it, of no use to anybody else`,
+        `Generate a root token on ${cluster}, encrypted to ${fingerprint}; the report contains it, and only its recipient can decrypt it`,
       ],
       choices: { recipientKey: fingerprint },
     };
@@ -61,13 +61,13 @@ export function assessRootTokenCeremony({ input }: PlanInput<InputOf<'rootTokenC
 }
 
 function compareByVoice({ userIds }: RecipientKey): string {
-  return `The key says that it belongs to ${userIds.join(', ') || 'nobody'}: compare the fingerprint with that person by voice.`;
+  return `The key claims to belong to ${userIds.join(', ') || 'nobody'}: compare the fingerprint with that person by voice.`;
 }
 
-/** What the plan of a ceremony says of its token. */
+/** What the plan of a ceremony says about its token. */
 type TokenPlan = Pick<Required<Planning>, 'operations' | 'warnings' | 'steps' | 'choices'>;
 
-/** Reads and judges the cluster, its attempt slot, those who are asked, and the key of a person who gets the token. */
+/** Reads and judges the cluster, its attempt slot, the holders, and the key of the token's recipient. */
 async function planCeremony(
   kind: GeneratedTokenKind,
   input: Planning['input'] & { readonly cluster: string },
@@ -89,7 +89,7 @@ async function planCeremony(
     ? await readSlot(access, version, kind, signal).catch(orElse(signal, ({ code }) => code))
     : 'not readable';
   const attempt = typeof slot === 'string' ? undefined : slot;
-  const theirs = 'A DR secondary has the tokens of its primary: generate the root token there.';
+  const theirs = 'A DR secondary has the tokens of its primary: generate the root token on the primary.';
   const base = {
     observations: [observation],
     site: await siteFacts(context, deployment.name),
@@ -98,8 +98,8 @@ async function planCeremony(
       ...(recipient ? [recipientUsable(cluster, recipient)] : []),
       ...takesPart({ ...observation, reachable: reachable && clusterId !== undefined }, { planned: false }),
       kind === 'root-token'
-        ? noDrSecondary(observation, 'anything but a DR secondary', theirs)
-        : hasRole(observation, 'dr', 'secondary', 'Operation tokens exist on DR secondaries only.'),
+        ? noDrSecondary(observation, 'a cluster that is not a DR secondary', theirs)
+        : hasRole(observation, 'dr', 'secondary', 'Operation tokens exist only on DR secondaries.'),
       ...(entry ? [ceremonyCallsAllowed(cluster, kind, version, entry)] : []),
       attempt ? freeSlot({ ...observation, attempt }, undefined, kind) : slotUnread(cluster, slot),
       enoughHolders({ cluster, attempt }, deployment),
@@ -124,22 +124,22 @@ async function planCeremony(
 
 /** What a ceremony follows. */
 export interface TokenRoute {
-  /** Of the recipient's OpenPGP key, lower-case hexadecimal; absent where the record keeps the token. */
+  /** Of the recipient's OpenPGP key, lower-case hexadecimal; absent if the record keeps the token. */
   readonly fingerprint?: string | undefined;
 }
 
 const CLOSED = 'CEREMONY_CLOSED';
 
-/** Where nothing lets us in yet, the slot is looked at once people have opened the calls. */
+/** If nothing authorizes the calls yet, the slot is read once people have opened them. */
 function slotUnread(cluster: string, why: unknown): Check {
   const name = 'generation slot free';
   if (why === CLOSED)
     return notCheckable(name, cluster, { observed: 'not readable without a credential', needed: 'free' });
-  const next = `Look at the active node of ${cluster}.`;
+  const next = `Check the active node of ${cluster}.`;
   return check(name, cluster, false, { observed: String(why), needed: 'readable and free', next });
 }
 
-/** The community edition has no replication status: what has an active node can be asked for a token all the same. */
+/** The Community edition has no replication status: a cluster with an active node can be asked for a token anyway. */
 async function observe(access: ClusterAccess, signal: AbortSignal): Promise<ClusterObservation> {
   const seen = await observeCluster(access, signal);
   if (seen.reachable) return seen;
@@ -153,6 +153,6 @@ function recipientUsable(cluster: string, recipient: RecipientKey | { readonly r
   return check("recipient's key", cluster, !('refused' in recipient), {
     observed: 'refused' in recipient ? recipient.refused : `${recipient.fingerprint}, can encrypt`,
     needed: 'an OpenPGP public key of version 4 that can encrypt',
-    next: 'The recipient exports it: `gpg --export KEY | base64 -w0`.',
+    next: 'Ask the recipient to export it: `gpg --export KEY | base64 -w0`.',
   });
 }

@@ -31,19 +31,19 @@ import { snapshotWanted } from '../snapshots/snapshots';
 import { followingSteps, observe, repointed, tokenSteps } from './observed';
 import type { Observed, Observing, PlanInput } from './observed';
 
-/** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
+/** What is known in advance about the loss of a failover. It changes over time, so a plan never contains it. */
 export interface FailoverLoss {
-  /** `none` only where the old primary was demoted, answers, and has the same Merkle root. */
+  /** `none` only if the old primary was demoted, answers, and has the same Merkle root. */
   readonly loss: 'none' | 'bounded' | 'unknown';
   readonly why: string;
-  /** WAL entries, decimal, that the old primary had told of and the new one has not received. */
+  /** WAL entries, decimal, that the old primary had reported and the new one has not received. */
   readonly boundWalEntries?: WalIndex;
 }
 
-/** States in which a secondary is not in step with its primary, and never will be once that is gone. */
+/** States in which a secondary is not in step with its primary, and never will be once the primary is gone. */
 const NOT_IN_STEP: readonly string[] = ['merkle-diff', 'merkle-sync'];
 
-/** Unplanned change of the DR primary: the signs that it is gone, its successor, and what may be lost. */
+/** Unplanned change of the DR primary: the signs that it is gone, the candidate, and what may be lost. */
 export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>): Promise<Assessment<FailoverRoute>> {
   const { input } = request;
   const context = currentExecution();
@@ -63,15 +63,15 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
     ...judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs }),
     ...broken,
     ...successorChecks(input, observed, found),
-    // Not while the primary serves, as for readiness: clients write between two reads.
+    // Not for readiness: while the primary serves, clients write between two reads.
     ...furthestAhead(found.to, found.secondaries),
   ];
   const route = {
     ...routeOf(input, deployment, found, tokens),
-    /** When a secondary heard the primary last, epoch ms of the worker; absent where none tells it. */
+    /** When a secondary last heard the primary, epoch ms by the worker's clock; absent if none reports it. */
     lastHeardAt: heard,
     loss,
-    /** What approvers must know beside the plan. */
+    /** What approvers must know in addition to the plan. */
     findings: [...findingsFor(from.cluster, loss, judged), ...unattestedSamples(known)],
   };
   return {
@@ -82,7 +82,7 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
   };
 }
 
-/** What the workflow follows, and what people are shown beside the plan. */
+/** What the workflow follows, and what people are shown next to the plan. */
 export interface FailoverRoute extends ReturnType<typeof routeOf> {
   readonly lastHeardAt?: number | undefined;
   readonly loss: FailoverLoss;
@@ -101,29 +101,29 @@ function routeOf(
     to: to.cluster,
     /** Other DR secondaries of the set that answer: they get an activation token from the new primary. */
     otherDrSecondaries: others.map(({ cluster }) => cluster),
-    /** Those that do not: people re-point them later. */
+    /** Those that do not answer: people re-point them later. */
     silentDrSecondaries: silent.map(({ cluster }) => cluster),
     performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
-    /** Outside of the set, and they do not answer: they may have to follow too. */
+    /** Clusters outside the set that do not answer: they may have to follow too. */
     silent: silentOutside.map(({ cluster }) => cluster),
     tokenSource: source,
-    /** The operation token of `to`, where the record keeps one. */
+    /** The operation token of `to`, if the record keeps one. */
     kept,
-    /** `attested`: whoever approves gate `promote` says so. */
+    /** `attested`: the approvers of gate `promote` attest it. */
     fencing: deployment.hooks.fence && fencing !== 'attested' ? ('hook' as const) : ('attested' as const),
-    /** Of the new primary, before a forced promotion. */
+    /** Whether to take one of the new primary before a forced promotion. */
     snapshot: snapshotWanted(deployment, 'forced-promotion', to.cluster, true).wanted,
     hooks: clientHooksOf(deployment),
   };
 }
 
-/** Primaries that answer, so that nothing fails over, and that serve nobody: what people do about each. */
+/** Primaries that answer, which rules out a failover, but serve nobody: what people do about each. */
 async function brokenPrimaries({ observations, access }: Observed, signal: AbortSignal): Promise<Check[]> {
   const primaries = observations.filter(({ dr }) => dr?.mode === 'primary');
   const judged = primaries.map(async ({ cluster }) => {
     const primary = access(cluster);
     const { error = '', httpStatus } = await credentialFacts(primary, () => primary.credential(), [DEMOTE], signal);
-    const observed = `it answers as primary, and calls with a token fail (${error})`;
+    const observed = `it answers as primary, but calls with a token fail (${error})`;
     const needed = 'a primary that serves, or one that does not answer';
     const next = stopBroken(cluster, httpStatus);
     return check('no primary is broken', cluster, !BROKEN.has(error), { observed, needed, next });
@@ -131,25 +131,25 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
   return (await Promise.all(judged)).filter(({ verdict }) => verdict === 'fail');
 }
 
-/** Whether the successor can become primary, and what people must know of it and of those that have to follow. */
+/** Whether the candidate can become primary, and what people must know about it and the clusters that have to follow. */
 export function successorChecks(
   input: InputOf<'drFailover'>,
   { deployment }: Observed,
   { from, to, others, silent, silentOutside, strangers, performanceSecondaries }: FailoverSides,
 ): Check[] {
   const { cluster } = to;
-  const other = `${cluster} cannot be promoted as it is: look at its nodes, or name another one with {"to": ...}.`;
+  const other = `${cluster} cannot be promoted in this state: check its nodes, or name another candidate with {"to": ...}.`;
   return [
     hasRole(to, 'dr', 'secondary', other),
     check('was in step with the primary', cluster, !NOT_IN_STEP.includes(to.dr?.state ?? ''), {
-      observed: to.dr?.state ?? 'not told',
+      observed: to.dr?.state ?? 'not reported',
       needed: 'stream-wals or idle',
-      next: `${cluster} was still comparing or copying data when its primary went: its promotion may be refused, and hold only a part.`,
+      next: `${cluster} was still comparing or copying data when its primary failed: its promotion may be refused, and its data may be incomplete.`,
       otherwise: 'warn',
     }),
-    // It is read at its active node: what else of it is missing stops no promotion.
+    // It is read at its active node: other missing nodes do not stop a promotion.
     ...[everyNodeAnswers(to), everyNodeUnsealed(to)].map((each) =>
-      asWarning(each, `Bring the missing nodes of ${cluster} back: it has to carry everything alone.`),
+      asWarning(each, `Bring back the missing nodes of ${cluster}: it has to carry the full load alone.`),
     ),
     ...healthyTree(to, 'dr'),
     versionsAfterLoss(from, to),
@@ -159,26 +159,23 @@ export function successorChecks(
     ...strangers.map((each) => ofAnotherSet(to, each)),
     ...fenceHook(input, deployment),
     ...silent.map((each) =>
-      otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
+      otherReadable(each, `This run does not re-point ${each.cluster}. Make sure that it is not a primary.`),
     ),
     ...silentOutside.map((each) =>
-      otherReadable(
-        each,
-        `Where ${each.cluster} followed ${from.cluster}, re-point it later with secondaryRepointing.`,
-      ),
+      otherReadable(each, `If ${each.cluster} followed ${from.cluster}, re-point it later with secondaryRepointing.`),
     ),
   ];
 }
 
 function fenceHook({ fencing }: InputOf<'drFailover'>, { hooks }: Deployment): Check[] {
   if (fencing !== 'hook') return [];
-  const observed = hooks.fence ? 'there is one' : 'none';
+  const observed = hooks.fence ? 'configured' : 'none';
   const needed = 'hooks.fence in the inventory';
   const next = 'Add the hook, or start with {"fencing": "attested"}.';
   return [check('fence hook', undefined, hooks.fence !== undefined, { observed, needed, next })];
 }
 
-/** Where the old primary was demoted and still answers, its tree tells more than any sample. */
+/** If the old primary was demoted and still answers, its tree shows more than any sample. */
 function lossOf(
   from: ClusterObservation,
   to: ClusterObservation,
@@ -187,20 +184,22 @@ function lossOf(
 ): FailoverLoss {
   const demoted = from.dr?.mode === 'secondary' && from.dr.merkleRoot !== undefined;
   if (demoted && from.dr?.merkleRoot === to.dr?.merkleRoot)
-    return { loss: 'none', why: `${from.cluster} was demoted, and both have the same Merkle root` };
-  // The last heartbeat is told with the loss alone: the signs tell how long ago it was when each was read.
-  const last = heard === undefined ? 'at no time that is told' : `at ${new Date(heard).toISOString()}`;
-  const told = `${why}; ${to.cluster} has last remote WAL ${to.dr?.lastRemoteWal ?? 'not told'}; a secondary heard ${from.cluster} last ${last}`;
-  return bound === undefined ? { loss: 'unknown', why: told } : { loss: 'bounded', boundWalEntries: bound, why: told };
+    return { loss: 'none', why: `${from.cluster} was demoted, and both clusters have the same Merkle root` };
+  // Only the loss names the time of the last heartbeat: the signs show its age at each read.
+  const last = heard === undefined ? 'not reported' : new Date(heard).toISOString();
+  const known = `${why}; last remote WAL of ${to.cluster}: ${to.dr?.lastRemoteWal ?? 'not reported'}; last heartbeat of ${from.cluster}: ${last}`;
+  return bound === undefined
+    ? { loss: 'unknown', why: known }
+    : { loss: 'bounded', boundWalEntries: bound, why: known };
 }
 
 function lossText({ loss, boundWalEntries: bound, why }: FailoverLoss): string {
   if (loss === 'none') return `Nothing is lost: ${why}.`;
-  const sampled = `Of what was sampled, ${bound ?? ''} WAL entries are lost; what was written later may be lost as well`;
-  return `${bound === undefined ? 'What may be lost is not known' : sampled}: ${why}.`;
+  const sampled = `By the samples, ${bound ?? ''} WAL entries are lost; later writes may be lost as well`;
+  return `${bound === undefined ? 'How much may be lost is not known' : sampled}: ${why}.`;
 }
 
-/** Shown to the approvers beside the plan, which holds nothing that changes by itself. */
+/** Shown to the approvers next to the plan, which contains nothing that changes over time. */
 function findingsFor(from: string, loss: FailoverLoss, judged: readonly Check[]): Finding[] {
   const findings = judged.flatMap(({ name, cluster = '', verdict, observed, next }): Finding[] => {
     const severity = 'warning';
@@ -209,7 +208,7 @@ function findingsFor(from: string, loss: FailoverLoss, judged: readonly Check[])
       const attested = `The approvers of gate promote attest that ${from} is gone.`;
       return [{ severity, code: 'sign-attested-by-people', text, next: next ?? attested }];
     }
-    // A sign that only needs time is waited for in a step of its own, before the gate.
+    // A separate step before the gate waits for a sign that only needs time.
     if (verdict !== 'warn' || next === undefined || next === WAITED_FOR) return [];
     const where = cluster === '' ? '' : ` (${cluster})`;
     return [{ severity, code: 'failover-warning', text: `${name}${where}: ${observed}.`, next }];
@@ -220,7 +219,7 @@ function findingsFor(from: string, loss: FailoverLoss, judged: readonly Check[])
   ];
 }
 
-/** A count rounded up to a power of ten, so that a plan that was read again is the same; 0 stays 0. */
+/** A count rounded up to a power of ten, so that a plan made again is the same; 0 stays 0. */
 function roundedUp(entries: string): string {
   const value = BigInt(entries);
   if (value === 0n) return '0';
@@ -228,15 +227,15 @@ function roundedUp(entries: string): string {
   return (value === power ? value : power * 10n).toString();
 }
 
-/** People sign what is lost as far as samples tell: another sample makes another plan. */
+/** The loss that people sign, as far as samples show it: a different sample makes a different plan. */
 function lossWarning(from: string, to: string, { loss, boundWalEntries }: FailoverLoss): string {
-  if (loss === 'none') return `Nothing is lost: ${from} was demoted, and both have the same Merkle root.`;
-  const what = `What ${from} wrote and ${to} did not receive is lost.`;
-  if (boundWalEntries === undefined) return `${what} How much that is is not known.`;
-  return `${what} Of what the last sample of ${from} showed, that is at most ${roundedUp(boundWalEntries)} WAL entries (rounded up to a power of ten); what ${from} wrote later is not known.`;
+  if (loss === 'none') return `Nothing is lost: ${from} was demoted, and both clusters have the same Merkle root.`;
+  const what = `Writes on ${from} that ${to} did not receive are lost.`;
+  if (boundWalEntries === undefined) return `${what} How many is not known.`;
+  return `${what} Up to the last sample of ${from}, that is at most ${roundedUp(boundWalEntries)} WAL entries (rounded up to a power of ten); how much ${from} wrote later is not known.`;
 }
 
-/** What changes by itself, such as who of the others answers now, is not in it. */
+/** The plan leaves out what changes over time, such as which of the other clusters answer now. */
 function failoverPlan(
   input: InputOf<'drFailover'>,
   { deployment, plan }: Observing,
@@ -268,26 +267,26 @@ function failoverPlan(
     ],
     warnings: [
       ...ofTokens,
-      `${hook ? `The fence hook cuts ${from} off. Whoever approves attests` : `Nothing here fences ${from}. Whoever approves attests that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it serves nobody.`,
+      `${hook ? `The fence hook cuts ${from} off. By approving you attest` : `This run does not fence ${from}. By approving you attest that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it serves nobody.`,
       ...alsoGone.map(
         (cluster) =>
-          `${cluster} says nothing and could be the primary too; nothing here fences it. Whoever approves attests that ${cluster} is fenced as well, and serves nobody.`,
+          `The role of ${cluster} is not known: it could be the primary too, and this run does not fence it. By approving you attest that ${cluster} is fenced as well, and serves nobody.`,
       ),
       lossWarning(from, to.cluster, loss),
-      `${from} believes that it is primary when it comes back: keep it fenced until drRejoin has demoted it. It may revoke or rotate what was renewed meanwhile.`,
+      `When ${from} comes back it still believes that it is primary: keep it fenced until drRejoin has demoted it. It may revoke leases and rotate credentials that were renewed in the meantime.`,
       followers.length > 0 &&
         `${to.cluster} takes over the performance role too: ${followers.map(({ cluster }) => cluster).join(', ')} must follow it.`,
-      `Where ${to.cluster} refuses because it knows to lack writes, a forced promotion can be asked for at gate force; it needs approvals of its own.`,
+      `If ${to.cluster} refuses because it knows that it lacks writes, a forced promotion can be requested at gate force; it needs its own approvals.`,
       snapshot.warning,
     ],
     steps: [
       token.begin,
       hook && `Fence ${from}`,
-      `Promote ${to.cluster}; where it refuses beyond its budget, park`,
+      `Promote ${to.cluster}; if it refuses beyond its time budget, park`,
       snapshot.step,
-      `Wait until ${to.cluster} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
+      `Wait until ${to.cluster} serves${hooks.traffic ? ', direct clients there' : ''} (OUTAGE ends)`,
       `Verify that ${to.cluster} accepts a write`,
-      ...members.map(({ cluster }) => `Point ${cluster} at ${to.cluster}, where it answers`),
+      ...members.map(({ cluster }) => `Point ${cluster}, if it answers, at ${to.cluster}`),
       ...followingSteps(followers, to.cluster),
       token.end,
     ],

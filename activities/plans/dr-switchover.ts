@@ -31,7 +31,7 @@ import { snapshotWanted } from '../snapshots/snapshots';
 import { comparisonStep, followingSteps, issuingRights, observe, repointed, tokenSteps } from './observed';
 import type { Observed, PlanInput } from './observed';
 
-/** The old primary, the new one, the others of the DR set, and who follows their performance role. */
+/** The old primary, the new one, the other members of the DR set, and the performance secondaries that follow. */
 type Sides = Exclude<ReturnType<typeof findSides>, Check>;
 
 /** A planned change of the DR primary: what was read, judged, and may be approved. */
@@ -52,7 +52,7 @@ export async function assessDrSwitchover(
     successorMay(observed, sides),
     observed.rights(repointed('performance', 'switchover', from, performanceSecondaries)),
   ]);
-  // Service is back by then, and followers mostly follow by themselves: what is lacking is no reason to refuse.
+  // By then service is back, and followers usually follow by themselves: a missing right is no reason to refuse.
   const mayRepoint = afterwards.flat().map((each) => asWarning(each));
   const preconditions = [
     ...sideChecks(input, observed, sides),
@@ -91,30 +91,30 @@ function routeOf(
     to: to.cluster,
     otherDrSecondaries: drSecondaries.map(({ cluster }) => cluster),
     performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
-    /** Those that may have to follow, and cannot be asked: people re-point them later. */
+    /** Clusters that may have to follow but cannot be read: people re-point them later. */
     silent: silent.map(({ cluster }) => cluster),
-    /** What approvers must know beside the plan, of clusters that may have to follow: who answers changes by itself. */
+    /** What approvers must know, next to the plan, about clusters that may have to follow: which ones answer changes over time. */
     findings: beside.flatMap(({ verdict, cluster = '', name, observed, needed, next }): Finding[] => {
       const isSilent = silent.some((each) => each.cluster === cluster);
       const [code, text] = isSilent
         ? ['cluster-silent', `${cluster} cannot be read: ${observed}.`]
-        : ['may-not-follow', `${cluster}, "${name}": ${observed}; needed is ${needed}.`];
+        : ['may-not-follow', `${cluster}, "${name}": ${observed}; needed: ${needed}.`];
       return verdict === 'ok' ? [] : [{ severity: 'warning', code, text, ...(next && { next }) }];
     }),
-    /** Whether the old primary follows the new one: an older one cannot. */
+    /** Whether the old primary follows the new one: an older version cannot. */
     rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
     tokenSource: tokens.source,
-    /** The operation token of `to`, where the record keeps one. */
+    /** The operation token of `to`, if the record keeps one. */
     kept: tokens.kept,
-    /** Of the old primary, before its demotion. */
+    /** Whether to take one of the old primary before its demotion. */
     snapshot,
-    /** How clients are held off. */
+    /** How clients are quiesced. */
     quiesce: quiesce.by,
     hooks: clientHooksOf(deployment),
   };
 }
 
-/** What a switchover does on the old primary before its demotion: clients, marker, rights. */
+/** Judges what a switchover does on the old primary before its demotion: clients, marker, rights. */
 export async function formerChecks(
   input: InputOf<'drSwitchover'>,
   { deployment, access, markerRights, signal }: Observed,
@@ -127,8 +127,8 @@ export async function formerChecks(
 }
 
 /**
- * Whether the workers' credential for the new primary, where it is another one, lets the others follow: by the word of the
- * old primary, which has the same tokens.
+ * Whether the workers' credential for the new primary, if it is a different one, lets the others follow. The old primary
+ * is asked: it has the same tokens.
  */
 async function successorMay({ access, signal }: Observed, { from, to }: Sides): Promise<Check[]> {
   const [source, target] = [access(from.cluster), access(to.cluster)];
@@ -138,7 +138,7 @@ async function successorMay({ access, signal }: Observed, { from, to }: Sides): 
   return credentialMay(target.entry, facts, rights);
 }
 
-/** Who is primary is read, never configured. */
+/** Which cluster is primary is read, never configured. */
 export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observations }: Observed) {
   const inSet = [of(input.to), ...othersOf(input.to)];
   const [to] = inSet;
@@ -153,8 +153,8 @@ export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observ
       needed: `${input.to} is a DR secondary and ${input.from ?? 'another member of its DR set'} is the primary`,
       next:
         from === to && to?.dr?.mode === 'primary'
-          ? `${input.to} is the DR primary already: there is nothing to do. Is this the input of an earlier run, which the start form of the Web UI fills in?`
-          : 'Where no primary answers, this is a failover and not a switchover.',
+          ? `${input.to} is already the DR primary: there is nothing to do. Is this the input of an earlier run, which the Web UI fills into its start form?`
+          : 'If no primary answers, this is a failover and not a switchover.',
     });
   }
   const others = inSet.filter((each) => each !== from && each !== to);
@@ -166,15 +166,15 @@ export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observ
   return {
     ...{ from, to, others },
     drSecondaries: secondaries.filter(isOfSet),
-    /** Those that another primary has, whatever the inventory says. */
+    /** DR secondaries of another primary, whatever the inventory says. */
     strangers: secondaries.filter((each) => !isOfSet(each)),
     performanceSecondaries: outside.filter(followsRole),
-    /** Those that may have to follow, and cannot be asked. */
+    /** Clusters that may have to follow but cannot be read. */
     silent: [...others, ...outside].filter(({ reachable }) => !reachable),
   };
 }
 
-/** What is read of the clusters: both sides, and the others that have to follow. */
+/** Judges what was read of the clusters: both sides, and the others that have to follow. */
 export function sideChecks(input: InputOf<'drSwitchover'>, { deployment }: Observed, sides: Sides): Check[] {
   const { from, to, others, drSecondaries, performanceSecondaries } = sides;
   const handOver = mayHandOver('dr', deployment.limits, { from, to, inSet: [from, to, ...others] });
@@ -182,7 +182,7 @@ export function sideChecks(input: InputOf<'drSwitchover'>, { deployment }: Obser
   return [
     ...handOver,
     versionsForSwitch(from, to, input.acknowledgeNewerSecondary),
-    // One that is older than its primary now is no worse off afterwards.
+    // A secondary that is older than its primary now is no worse off afterwards.
     ...[...drSecondaries, ...performanceSecondaries].map((each) =>
       noneOlder(from, each).verdict === 'ok' ? canFollow(to, each) : asWarning(canFollow(to, each)),
     ),
@@ -191,10 +191,10 @@ export function sideChecks(input: InputOf<'drSwitchover'>, { deployment }: Obser
   ];
 }
 
-/** Of clusters that are left as they are. */
+/** Judges clusters that the run leaves unchanged. */
 function otherChecks({ from, silent, strangers }: Sides): Check[] {
   const next = (cluster: string) =>
-    `${cluster} may need attention after the switchover: re-point it where it does not follow.`;
+    `${cluster} may need attention after the switchover: re-point it if it does not follow.`;
   return [
     ...silent.map((each) => otherReadable(each, next(each.cluster))),
     ...strangers.map((each) => ofAnotherSet(from, each)),
@@ -212,13 +212,13 @@ function versionsForSwitch(from: ClusterObservation, to: ClusterObservation, ack
   });
 }
 
-/** Where the operation tokens come from must be ready before the outage, for the way there and the way back. */
+/** The source of operation tokens must be ready before the outage, for the switchover and for a rollback. */
 export async function tokenChecks(
   { access, signal }: Observed,
   { source, checks }: TokenAssessment,
   { from, drSecondaries }: Sides,
 ): Promise<Check[]> {
-  const name = 'exit: a token for the way back';
+  const name = 'exit: a token for the rollback';
   const needed = 'an operation token on the old primary';
   switch (source) {
     case 'batch':
@@ -228,9 +228,10 @@ export async function tokenChecks(
         // Inside the outage it would be too late to find out.
         ...checks.map((each) => (each.verdict === 'warn' ? { ...each, verdict: 'fail' as const } : each)),
         check(name, from.cluster, false, {
-          observed: 'none can be provided before: people would generate it on the demoted cluster, INSIDE the outage',
+          observed:
+            'none can be provided in advance: people would generate it on the demoted cluster, INSIDE the outage',
           needed,
-          next: 'Have as many holders as the threshold at their keyboards until service is back, or prepare a batch token.',
+          next: 'Keep as many holders as the threshold at their keyboards until service is back, or prepare a batch token.',
           otherwise: 'warn',
         }),
       ];
@@ -244,7 +245,7 @@ export async function tokenChecks(
   }
 }
 
-/** What the approval of the plan allows: each side may end as the primary, and the others follow that one. */
+/** What the approval of the plan allows: either side may end up as the primary, and the others follow it. */
 function operationsOf(
   { from, to, drSecondaries, performanceSecondaries }: Sides,
   { kept, quiesce, rejoin }: SwitchoverRoute,
@@ -278,8 +279,8 @@ function stepsOf(
     `Write a marker on ${old} and wait until ${now} has it`,
     `Demote ${old} (OUTAGE begins)`,
     comparisonStep(old, by, acceptLoss),
-    `Promote ${now}; where that gets stuck ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
-    `Wait until ${now} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
+    `Promote ${now}; if that gets stuck, ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
+    `Wait until ${now} serves${hooks.traffic ? ', direct clients there' : ''} (OUTAGE ends)`,
     `Verify that ${now} accepts a write`,
     rejoin ? `Make ${old} a DR secondary of ${now}` : `Leave ${old} out until it is upgraded`,
     ...otherDrSecondaries.map((cluster) => `Point ${cluster} at ${now}`),

@@ -15,7 +15,7 @@ import type { PlanInput } from './observed';
 /** A secondary that loses its primary for good. */
 export interface CutOff {
   readonly id: string;
-  /** Its name in the inventory, where it is known. */
+  /** Its name in the inventory, if known. */
   readonly cluster?: string;
 }
 
@@ -25,13 +25,13 @@ export interface TeardownRoute {
   /** The role that ends. `disabled`: there is nothing to end. */
   readonly role: 'primary' | 'secondary' | 'disabled';
   readonly tokenSource?: TokenSource;
-  /** Of a primary: every secondary that it knows. */
+  /** For a primary: every secondary that it knows. */
   readonly cutOff: readonly CutOff[];
-  /** Of a secondary: the primary that still knows it, and by which id. */
+  /** For a secondary: the primary that still knows it, and by which id. */
   readonly knownBy?: { readonly primary: string; readonly id: string };
 }
 
-/** A role ends; who is cut off by it, and what that costs later (facts 2.4, 2.10). */
+/** A replication role ends: which clusters that cuts off, and what it costs later (facts 2.4, 2.10). */
 export async function assessReplicationTeardown(
   request: PlanInput<InputOf<'replicationTeardown'>>,
 ): Promise<Assessment<TeardownRoute>> {
@@ -62,7 +62,7 @@ export async function assessReplicationTeardown(
     cutOff: role === 'primary' ? cutOffBy(input, state.knownSecondaries ?? [], observations) : [],
     knownBy: role === 'secondary' ? knownByOf(input, seen, observations) : undefined,
   };
-  // One that nobody knows and that is not connected may be attached again meanwhile: then it is not what was approved.
+  // A secondary that nobody knows and that is not connected may be attached again by then: that was not approved.
   const inUse = role === 'secondary' && (route.knownBy !== undefined || isAlive(state, heartbeatAgeMs));
   const details = {
     primary: [cutOffDetail(route.cutOff.map(({ id }) => id))],
@@ -100,11 +100,11 @@ function roleChecks(kind: InputOf<'replicationTeardown'>['kind'], seen: ClusterO
   const readable = check(`${kindName(kind)} role readable`, cluster, roleOf(seen, kind) !== undefined, {
     observed: roleText(seen, kind),
     needed: 'primary, secondary or disabled',
-    next: `See that ${cluster} is unsealed and has an active node, then start again.`,
+    next: `Make sure that ${cluster} is unsealed and has an active node, then start again.`,
   });
-  // The performance role of a DR secondary is in its data and comes into force when it is promoted.
+  // The performance role of a DR secondary is in its data and takes effect when it is promoted.
   const next = 'End its DR replication, or end the performance replication on its primary.';
-  return kind === 'dr' ? [readable] : [readable, noDrSecondary(seen, 'a role of its own', next)];
+  return kind === 'dr' ? [readable] : [readable, noDrSecondary(seen, 'its own performance role', next)];
 }
 
 function roleOf(seen: ClusterObservation, kind: ReplicationKind): TeardownRoute['role'] | undefined {
@@ -121,7 +121,7 @@ function cutOffBy(
   return [...ids].sort().map((id) => ({ id, cluster: ownerOf(id, kind, others)?.cluster }));
 }
 
-/** The primary that goes on knowing a secondary which ends its replication. */
+/** The primary that still knows a secondary whose replication ends. */
 function knownByOf(
   { kind }: InputOf<'replicationTeardown'>,
   observed: ClusterObservation,
@@ -148,20 +148,20 @@ function teardownWarnings(
   return [
     ...cutOff.map(
       (each) =>
-        `${nameOf(each)} is cut off for good: it can follow a primary again only by being wiped and onboarded anew.`,
+        `${nameOf(each)} is cut off for good: it can follow a primary again only after it is wiped and onboarded again.`,
     ),
     role === 'primary' &&
       kind === 'dr' &&
       `${cluster} has no DR secondary afterwards: if it fails then, its data is gone.`,
     kind === 'performance' &&
       cutOff.length > 0 &&
-      'Clients of the performance secondaries read what these have now; their writes to shared data fail.',
+      'Clients of the performance secondaries keep reading the data that these have now; their writes to shared data fail.',
     role === 'secondary' &&
-      `${cluster} can become a ${kindName(kind)} secondary again only by being wiped and onboarded anew.`,
-    knownBy && `${knownBy.primary} goes on knowing ${cluster} by the id ${knownBy.id} until it is revoked.`,
+      `${cluster} can become a ${kindName(kind)} secondary again only after it is wiped and onboarded again.`,
+    knownBy && `${knownBy.primary} still knows ${cluster} by the id ${knownBy.id} until that id is revoked.`,
     role !== 'disabled' &&
       (otherMode === 'primary' || otherMode === 'secondary') &&
-      `The ${kindName(other)} replication of ${cluster} (${otherMode}) stays as it is.`,
+      `The ${kindName(other)} replication of ${cluster} (${otherMode}) stays unchanged.`,
   ];
 }
 
@@ -170,12 +170,12 @@ export interface DecommissionRoute {
   readonly primary: string;
   /** The id by which the primary knows the secondary. */
   readonly id: string;
-  /** The cluster of the inventory that has this id and answers; absent where there is none. */
+  /** The cluster of the inventory that has this id and answers; absent if there is none. */
   readonly secondary?: string;
   readonly afterwards: InputOf<'secondaryDecommission'>['afterwards'];
-  /** Where the operation token for the DR secondary comes from; absent where none is needed. */
+  /** Where the operation token for the DR secondary comes from; absent if none is needed. */
   readonly tokenSource?: TokenSource;
-  /** The paths filter that stays on the primary under this id, in words. */
+  /** The paths filter that stays on the primary under this id, as text. */
   readonly filterLeft?: string;
 }
 
@@ -201,7 +201,7 @@ export async function assessSecondaryDecommission(
     kind === 'performance'
       ? await filterUnder(access(primary.cluster), id, signal).then(
           (filter) => filter && describeFilter(filter),
-          orElse(signal, ({ code }) => `if there is one: it could not be read, ${code}`),
+          orElse(signal, ({ code }) => `not readable (${code}), if there is one`),
         )
       : undefined;
   const route: DecommissionRoute = {
@@ -217,7 +217,7 @@ export async function assessSecondaryDecommission(
     { operation: `${kind}.primary.revoke-secondary`, on: primary, with: secondary, detail: id },
     secondary && afterwards !== 'nothing' && { operation: `${kind}.secondary.${afterwards}`, on: secondary, detail },
   ];
-  const next = 'Start again with {"afterwards": "nothing"}, and see what the cluster is used for.';
+  const next = 'Start again with {"afterwards": "nothing"}, and find out what the cluster is used for.';
   return {
     ...base,
     preconditions: [
@@ -241,7 +241,7 @@ export async function assessSecondaryDecommission(
   };
 }
 
-/** Which id is meant, and which cluster of the inventory that answers has it. */
+/** Finds the id that is meant, and the cluster of the inventory that answers and has it. */
 function identify(
   { kind, id: asked, secondary: named }: InputOf<'secondaryDecommission'>,
   primary: ClusterObservation,
@@ -259,27 +259,27 @@ function identify(
   if (named !== undefined) {
     const judged = check('the secondary answers', named, id !== undefined, {
       observed: id ?? secondary?.error ?? 'it is the primary, or not readable',
-      needed: 'its ids can be read',
-      next: 'Give its "id" instead, as known_secondaries of the primary has it: then what is to be done on it is left to people.',
+      needed: 'a cluster whose ids can be read',
+      next: 'Give its "id" instead, as listed in known_secondaries of the primary. People must then handle the secondary themselves.',
     });
     return { id, secondary, judged };
   }
   const judged = check('the secondary is in the inventory', secondary?.cluster, secondary !== undefined, {
     observed: secondary ? `${secondary.cluster} has it` : `no cluster that answers has the id ${id ?? ''}`,
     needed: 'a cluster of the inventory with this id',
-    next: 'Only the side of the primary is done; the report says what is left to do on the secondary.',
+    next: 'The run changes only the primary; the report says what is left to do on the secondary.',
     otherwise: 'warn',
   });
   return { id, secondary, judged };
 }
 
-/** One that was revoked before is in no list any more, and neither is a mistyped one. */
+/** A revoked id is no longer listed, and neither is a mistyped one. */
 function idKnown({ kind }: InputOf<'secondaryDecommission'>, primary: ClusterObservation, id: string): Check {
   const known = primary[kind]?.knownSecondaries ?? [];
   return check('the primary knows the id', primary.cluster, known.includes(id), {
     observed: `known: ${known.join(', ') || 'none'}`,
     needed: id,
-    next: 'Read known_secondaries in the status of the primary: only an id in it can be revoked. The role of a secondary that was revoked before ends by replicationTeardown.',
+    next: 'Read known_secondaries in the status of the primary: only an id in it can be revoked. To end the role of a secondary that was revoked before, start replicationTeardown.',
   });
 }
 
@@ -291,21 +291,22 @@ function decommissionTexts(
   const name = secondary ?? named ?? id;
   return {
     warnings: [
-      `${name} is cut off from ${primary} at once, and comes back only with a new activation token.`,
+      `${name} is cut off from ${primary} immediately, and can come back only with a new activation token.`,
       kind === 'dr'
-        ? `${name} gets no more writes: it cannot take over without losing what comes after.`
-        : `Clients of ${name} read what it has now, and their writes to shared data fail.`,
+        ? `${name} receives no more writes: it cannot take over without losing later ones.`
+        : `Clients of ${name} keep reading the data that it has now, and their writes to shared data fail.`,
       acknowledgeLastSecondary &&
         kind === 'dr' &&
         `${primary} may have no connected DR secondary afterwards: if it fails then, its data is gone.`,
-      afterwards === 'disable' && `${name} ends replication: it can become a secondary again only by being wiped.`,
+      afterwards === 'disable' &&
+        `Replication of ${name} ends: it can become a secondary again only after it is wiped.`,
       filterLeft !== undefined && `The paths filter of ${id} stays on ${primary}: ${filterLeft}.`,
       ...ofTokens,
       !secondary && `Nothing is done on ${name}: it is not in the inventory, or does not answer.`,
     ],
     steps: [
       `Revoke ${name} (id ${id}) on ${primary}`,
-      `See that ${primary} has no such peer any more`,
+      `Verify that ${primary} no longer has this peer`,
       afterwards === 'forget-primary' && `Make ${name} forget its primary; it stays a secondary with its data`,
       afterwards === 'disable' && `Disable ${kindName(kind)} replication on ${name}`,
     ],

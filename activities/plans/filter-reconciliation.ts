@@ -21,10 +21,10 @@ import type { SecondaryFilters } from '../filters/paths-filters';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
 
-/** One filter that becomes another. A secondary has two where the primary knows it by another id than its cluster ID. */
+/** A change of one filter. A secondary has two filters if the primary knows it by an id other than its cluster ID. */
 export interface FilterChange {
   readonly secondary: string;
-  /** The id is of no cluster of the inventory, and stands in the place of its name. */
+  /** The id belongs to no cluster of the inventory, and replaces its name. */
   readonly outside?: true;
   /** The id under which the primary keeps the filter. */
   readonly id: string;
@@ -36,13 +36,13 @@ export interface FilterChange {
 export interface FilterRoute {
   readonly primary: string;
   readonly secondaries: readonly (SecondaryFilters & {
-    /** Absent where nobody said what it should be: it is left as it is. */
+    /** Absent if no filter was specified: the secondary is left unchanged. */
     readonly wanted?: FilterState;
   })[];
   readonly changes: readonly FilterChange[];
 }
 
-/** Paths filters of a performance primary become what is wanted. */
+/** Changes the paths filters of a performance primary to the wanted ones. */
 export async function assessFilterReconciliation(
   request: PlanInput<InputOf<'filterReconciliation'>>,
 ): Promise<Assessment<FilterRoute>> {
@@ -108,7 +108,7 @@ export async function assessFilterReconciliation(
   };
 }
 
-/** Who is performance primary is read, never configured. */
+/** Which cluster is performance primary is read, never configured. */
 function findPrimary(
   { primary: named }: InputOf<'filterReconciliation'>,
   observations: readonly ClusterObservation[],
@@ -120,16 +120,16 @@ function findPrimary(
     observed: rolesOf(observations, 'performance'),
     needed: named === undefined ? 'one performance primary in the deployment' : `${named} is a performance primary`,
     next: second
-      ? 'Name the one that is meant: {"primary": ...}.'
-      : 'Paths filters are kept on the performance primary.',
+      ? 'Name the one that you mean: {"primary": ...}.'
+      : 'Paths filters are stored on the performance primary.',
   });
 }
 
-/** Fails: what stands cannot be compared with what is wanted. */
+/** Always fails: the existing filters cannot be compared with the wanted ones. */
 const filtersReadable = (primary: string, code: string): Check =>
   check('paths filters readable', primary, false, {
     observed: `they could not be read: ${code}`,
-    needed: 'the filter that stands under each id',
+    needed: 'the existing filter under each id',
     next: `Let the workers' credential read sys/replication/performance/primary/paths-filter/+ on ${primary}.`,
   });
 
@@ -139,7 +139,7 @@ function follows(each: ClusterObservation, primary: ClusterObservation): boolean
   return each.performance?.mode === 'secondary' && each.performance.setId === primary.performance?.setId;
 }
 
-/** What is wanted, of the input or else of the inventory, and what stands against it. */
+/** The wanted filters, from the input or else the inventory, and the checks on them. */
 function wantedFilters(
   { filters, ids }: InputOf<'filterReconciliation'>,
   { pathsFilters }: Deployment,
@@ -148,11 +148,11 @@ function wantedFilters(
 ): { readonly wanted: ReadonlyMap<string, FilterState>; readonly checks: readonly Check[] } {
   const wanted = new Map<string, FilterState>();
   const checks: Check[] = [];
-  // Who names ids alone means those alone.
+  // An input that names only ids means only those.
   for (const [cluster, filter] of Object.entries(filters ?? (ids === undefined ? pathsFilters : {}))) {
     const each = observations.find((one) => one.cluster === cluster);
     const attached = each !== undefined && follows(each, primary);
-    // What the inventory says of a cluster that is no secondary now is for when it becomes one.
+    // The inventory's filter for a cluster that is no secondary now is for when it becomes one.
     if (!attached && filters === undefined && each?.reachable) continue;
     const readable = each !== undefined && isReadable(each) && cluster !== primary.cluster;
     const observed = roleText(each, 'performance');
@@ -166,7 +166,7 @@ function wantedFilters(
     if (!readable) continue;
     if (!attached) {
       const needed = `a performance secondary of ${primary.cluster}`;
-      const next = 'Its filter is kept under its cluster ID, for when it is a secondary with this id.';
+      const next = 'Its filter is stored under its cluster ID, for when it becomes a secondary with this id.';
       checks.push(check('follows the primary', cluster, false, { observed, needed, next, otherwise: 'warn' }));
     }
     wanted.set(cluster, stateOf(filter));
@@ -174,17 +174,17 @@ function wantedFilters(
   return { wanted, checks };
 }
 
-/** What the inventory knows is named by its cluster: both of its ids get the same filter then, and what is wiped is seen. */
+/** A cluster of the inventory is given by its name: then both of its ids get the same filter, and the run can read it. */
 export function ofNoCluster(id: string, observations: readonly ClusterObservation[]): Check {
   const owner = ownerOf(id, 'performance', observations);
-  return check('the id of no cluster of the inventory', owner?.cluster, owner === undefined, {
-    observed: owner ? `${id} is an id of ${owner.cluster}` : `${id} is of no cluster that answers`,
+  return check('an id outside the inventory', owner?.cluster, owner === undefined, {
+    observed: owner ? `${id} is an id of ${owner.cluster}` : `no cluster that answers has the id ${id}`,
     needed: 'an id that no cluster of the inventory has',
-    next: `Name ${owner?.cluster ?? 'the cluster'} by its name instead.`,
+    next: `Name the cluster ${owner?.cluster ?? ''} instead of its id.`,
   });
 }
 
-/** Whether the filter of a secondary is as wanted: told, not demanded. */
+/** Whether the filter of a secondary is as wanted: a warning, never a refusal. */
 export function asWanted(
   { secondary, filters, wanted }: SecondaryFilters & { readonly wanted?: FilterState },
   next = 'This run writes it.',
@@ -193,14 +193,14 @@ export function asWanted(
   const otherwise = 'warn';
   if (wanted === undefined) {
     const needed = 'a wanted filter in the inventory or the input';
-    return check('filter wanted', secondary, false, { observed, needed, next: 'It is left as it is.', otherwise });
+    return check('filter wanted', secondary, false, { observed, needed, next: 'It is left unchanged.', otherwise });
   }
   const needed = describeFilter(wanted);
   const same = filters.every(({ filter }) => describeFilter(filter) === needed);
   return check('filter as wanted', secondary, same, { observed, needed, next, otherwise });
 }
 
-/** What the workers' credential must be allowed to do on the primary; nothing where nothing is changed. */
+/** What the workers' credential must be allowed to do on the primary; nothing if nothing changes. */
 function rightsFor(changes: readonly FilterChange[]): Rights {
   const [first] = changes;
   if (first === undefined) return {};
@@ -212,7 +212,7 @@ function rightsFor(changes: readonly FilterChange[]): Rights {
   };
 }
 
-/** Every filter that is not as wanted, under each id of its secondary. What only narrows comes first. */
+/** Every filter that is not as wanted, under each id of its secondary. Changes that only narrow come first. */
 function changesOf(secondaries: FilterRoute['secondaries']): FilterChange[] {
   const changes = secondaries.flatMap(({ secondary, outside, filters, wanted }) =>
     wanted === undefined
@@ -242,11 +242,11 @@ function operationsOf(
 function warningsOf({ secondary, before, wanted }: FilterChange): string {
   const change = `${describeFilter(before)} becomes ${describeFilter(wanted)}`;
   if (wanted === 'none')
-    return `The filter of ${secondary} is deleted (${change}): all of it is sent to ${secondary}, and cannot be called back.`;
-  const deleted = `What is newly kept away is deleted on ${secondary}: its clients lose it at once.`;
+    return `The filter of ${secondary} is deleted (${change}): everything is then sent to ${secondary}, and cannot be recalled.`;
+  const deleted = `Data that is newly kept away is deleted on ${secondary}: its clients lose it immediately.`;
   return isWider(before, wanted)
-    ? `The filter of ${secondary} is wider, or another one (${change}): what it kept away and now lets through is sent to ${secondary}, and cannot be called back. ${deleted}`
-    : `The filter of ${secondary} is narrower (${change}). ${deleted}`;
+    ? `The filter of ${secondary} becomes wider or different (${change}): data that it kept away and now lets through is sent to ${secondary}, and cannot be recalled. ${deleted}`
+    : `The filter of ${secondary} becomes narrower (${change}). ${deleted}`;
 }
 
 function stepOf({ secondary, id, before, wanted }: FilterChange): string {

@@ -12,16 +12,16 @@ import type { PlanInput } from './observed';
 
 export interface ReindexRoute {
   readonly tokenSource: TokenSource;
-  /** `last_reindex_epoch` before, seconds; 0: never. Absent where this version does not tell it. */
+  /** `last_reindex_epoch` before, seconds; 0: never. Absent if this version does not report it. */
   readonly epochBefore?: number;
-  /** The status says that the tree is corrupted, whatever the check can tell. */
+  /** Whether the status reports the tree as corrupted, whatever the check finds. */
   readonly corruptedByStatus: boolean;
 }
 
 const MERKLE_CHECK = 'sys/replication/dr/secondary/merkle-check';
 const REINDEX = 'sys/replication/dr/secondary/reindex';
 
-/** A Merkle check needs a token of the DR secondary, and nobody's approval. */
+/** A Merkle check needs a token of the DR secondary, and no approval. */
 export async function assessMerkleCheck(
   request: PlanInput<InputOf<'merkleCheck'>>,
 ): Promise<Assessment<Pick<ReindexRoute, 'tokenSource'>>> {
@@ -44,7 +44,7 @@ export async function assessMerkleCheck(
   };
 }
 
-/** What stands against a reindex, what it costs, and what is to be approved. */
+/** What speaks against a reindex, what it costs, and what people approve. */
 export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>): Promise<Assessment<ReindexRoute>> {
   const { input } = request;
   const { cluster, diff, force, skipFlush } = input;
@@ -59,7 +59,7 @@ export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>):
     preconditions: [
       role,
       primaryStable(others, cluster),
-      asWarning(alive, 'A reindex does not mend a connection.'),
+      asWarning(alive, 'A reindex does not repair a connection.'),
       noReindexUnderWay(reindex, cluster),
       ...checks,
     ],
@@ -68,8 +68,8 @@ export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>):
       operations: [{ operation: 'dr.secondary.reindex', on: target, detail }],
       warnings: [...reindexWarnings(input, others), ...warnings],
       steps: [
-        `Check the Merkle tree of ${cluster}${force ? '' : '; end here where it is sound'}`,
-        `Reindex ${cluster} and follow it to its end`,
+        `Check the Merkle tree of ${cluster}${force ? '' : '; end here if it is sound'}`,
+        `Reindex ${cluster} and wait until the reindex ends`,
         `Check the Merkle tree of ${cluster} again`,
         'Delete the operation tokens',
       ],
@@ -79,7 +79,7 @@ export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>):
   };
 }
 
-/** Reads all clusters, and whether a reindex of the named one is under way. */
+/** Reads all clusters, and whether a reindex of the named one is in progress. */
 async function observeTree(
   runbook: 'merkleCheck' | 'drReindex',
   request: PlanInput<InputOf<'merkleCheck'> | InputOf<'drReindex'>>,
@@ -92,18 +92,18 @@ async function observeTree(
   // A primary has no such endpoints, and is never reindexed first.
   const next =
     target.dr?.mode === 'primary'
-      ? `${cluster} is the DR primary: name one of its secondaries. Secondaries are reindexed first; reindexing a primary makes it unusable for part of the time and is not a runbook.`
+      ? `${cluster} is the DR primary: name one of its secondaries. Secondaries are reindexed first; reindexing a primary makes it unusable for part of the time, and no runbook does it.`
       : `Bring ${cluster} back, or make it a DR secondary.`;
   const role = hasRole(target, 'dr', 'secondary', next);
   return { observed, target, others: observed.othersOf(cluster), reindex, role };
 }
 
-/** By the stage that the service tells, not by one flag: what cannot be read is not taken for none. */
+/** Judged by the stage that the service reports, not by one flag: a state that cannot be read does not count as none. */
 function noReindexUnderWay(state: ReindexState | undefined, cluster: string): Check {
   return check('no reindex under way', cluster, state !== undefined && !state.inProgress, {
     observed: state ? describeReindex(state) : 'not read',
     needed: 'reindex_in_progress absent or false',
-    next: `Wait until the reindex of ${cluster} is over; its end shows in the status and in the server log.`,
+    next: `Wait until the reindex of ${cluster} has ended; its end shows in the status and in the server log.`,
   });
 }
 
@@ -114,16 +114,16 @@ function reindexWarnings(
 ): (string | false)[] {
   const otherSecondaries = others.filter((each) => each.dr?.mode === 'secondary').map((each) => each.cluster);
   return [
-    `Reindexing ${cluster} can take very long; for a part of it the tree is locked, and ${cluster} takes no writes from the primary and cannot be promoted.`,
+    `Reindexing ${cluster} can take very long. For part of that time the tree is locked, and ${cluster} accepts no writes from the primary and cannot be promoted.`,
     otherSecondaries.length === 0
-      ? `${cluster} is the only DR secondary: until the end there is no other one to fail over to.`
-      : `Until the end fail over to ${otherSecondaries.join(' or ')} instead.`,
-    'A reindex that was started cannot be cancelled; a node that is killed or loses leadership may lose it.',
-    diff && 'diff: slower, every key is compared, to find out what is wrong.',
+      ? `${cluster} is the only DR secondary: until the reindex ends there is no other cluster to fail over to.`
+      : `Until the reindex ends, fail over to ${otherSecondaries.join(' or ')} instead.`,
+    'A reindex cannot be cancelled once it is started; a node that is killed or loses leadership may lose it.',
+    diff && 'diff: slower, because every key is compared to find out what is wrong.',
     force
-      ? 'force: the whole tree is rebuilt from what the storage of this cluster holds, and it is done although the check may find the tree sound.'
-      : 'Nothing is reindexed where the Merkle check finds the tree sound.',
+      ? 'force: the full tree is rebuilt from the storage of this cluster, even if the check finds the tree sound.'
+      : 'Nothing is reindexed if the Merkle check finds the tree sound.',
     skipFlush &&
-      `skip_flush: a shorter lock, but no node of ${cluster} may be killed until the flush is done afterwards, which nothing tells; a kill before loses the result. A clean shutdown flushes.`,
+      `skip_flush: a shorter lock, but do not kill a node of ${cluster} until the later flush is done, which nothing reports: an earlier kill loses the result. A clean shutdown flushes.`,
   ];
 }

@@ -19,30 +19,30 @@ import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { describeFilter, keptAway } from '../filters/paths-filters';
 
-/** What every plan is made of. */
+/** What every plan is made from. */
 export interface PlanInput<I> {
   readonly input: I;
-  /** The fingerprint of this run's own ceremony, whose attempt is not foreign. */
+  /** The fingerprint of this run's own ceremony, whose attempt is ours. */
   readonly ownFingerprint?: string | undefined;
 }
 
-/** A deployment as it was read: every check looks at this, and at what it reads itself. */
+/** A deployment as it was read: every check uses this, and what it reads itself. */
 export type Observed = ReturnType<typeof observedOf>;
 
-/** The same, of an assessment. */
+/** The same, for an assessment. */
 export type Observing = Awaited<ReturnType<typeof observe>>;
 
-/** Names where the token of a DR operation comes from; the inventory does where nothing is named. */
+/** Names the source of the token for a DR operation; by default the one of the inventory. */
 type Asking = PlanInput<{ readonly tokenSource?: TokenSourceChoice | undefined }>;
 
-/** What was read of a deployment, and what checks read beside. */
+/** What was read of a deployment, and the further reads that checks make. */
 export function observedOf(
   { access, signal }: { readonly access: (cluster: string) => ClusterAccess; readonly signal: AbortSignal },
   deployment: Deployment,
   observations: readonly ClusterObservation[],
   { input: { tokenSource: wanted }, ownFingerprint }: Asking,
 ) {
-  /** One of them. */
+  /** The observation of one cluster. */
   const of = (cluster: string): ClusterObservation => {
     const found = observations.find((each) => each.cluster === cluster);
     if (!found) throw new TypeError(`no observation of ${cluster}`);
@@ -54,8 +54,8 @@ export function observedOf(
     return observations.filter((each) => each.cluster !== cluster && members.includes(each.cluster));
   };
   /**
-   * Whether the workers' credential for a cluster that serves clients has these rights, by the cluster's own word, and
-   * whether it takes a write beside the marker. All of it by one look at the credential.
+   * Whether the workers' credential for a cluster that serves clients has these rights, according to that cluster, and
+   * whether the cluster accepts a write beside the marker. Looks up the credential once.
    */
   const markerRights = async (cluster: string, needed: Rights, mustLast = false): Promise<Check[]> => {
     const serving = access(cluster);
@@ -75,10 +75,10 @@ export function observedOf(
     access,
     markerRights,
     /**
-     * Whether the workers' credentials have the rights that these operations need, by each cluster's own word.
+     * Whether the workers' credentials have the rights that these operations need, according to each cluster.
      *
-     * @param more - what a run needs of a cluster beside
-     * @param serving - the cluster that serves clients, and takes a write beside the marker
+     * @param more - further rights that a run needs on a cluster
+     * @param serving - the cluster that serves clients, and must accept a write beside the marker
      */
     rights: async (
       operations: Listed<PlannedOperation>,
@@ -95,9 +95,9 @@ export function observedOf(
       return (await Promise.all(checks)).flat();
     },
     /**
-     * Where the operation token for a DR secondary comes from, with `update` on these paths, and whether that is ready.
+     * Where the operation token for a DR secondary comes from, with `update` on these paths, and whether that source is ready.
      *
-     * @param others - whose key holders the run may ask later
+     * @param others - clusters whose key holders the run may ask later
      */
     tokens: (
       cluster: string,
@@ -146,25 +146,25 @@ export async function observe(
   };
 }
 
-/** The endpoint of an operation, where it has another name. */
+/** The endpoint of an operation, if its name differs. */
 const ENDPOINT_OF: Readonly<Record<string, string>> = {
   'enable-for-secondary': 'enable',
   'promote-force': 'promote',
   'forget-primary': 'update-primary',
 };
 
-/** What an operation needs of the workers' credentials: of its cluster, and of the primary that this one joins. */
+/** The rights that an operation needs: on its cluster, and on the primary that its cluster joins. */
 function rightsOf({ operation, on, with: other, detail }: PlannedOperation): (readonly [string, Rights])[] {
   const kind = operation.startsWith('dr.') ? 'dr' : 'performance';
   const [, role = '', verb = ''] = operation.split('.');
-  // What a hook, a token or a filter needs, the plan says itself.
+  // The plan itself adds what a hook, a token or a filter needs.
   if (verb === '' || verb.startsWith('paths-filter')) return [];
   if (verb === 'quiesce-by-quota') return [on, other].flatMap((each) => (each ? [[each.cluster, QUOTA_RIGHTS]] : []));
   const joins = /^(enable|repoint-(?!by-addresses).*)$/.test(verb) && role === 'secondary' && other;
   const id = kind === 'dr' ? undefined : on.clusterId;
   const issuing = joins ? issuingRights(kind, id, detail !== describeFilter('none')) : {};
   const endpoint = verb.startsWith('repoint-') ? 'update-primary' : (ENDPOINT_OF[verb] ?? verb);
-  // A DR secondary takes an operation token instead of a credential, unless it is none yet.
+  // A DR secondary accepts an operation token instead of a credential; a cluster that is not one yet does not.
   const byCredential = kind !== 'dr' || role !== 'secondary' || verb === 'enable';
   return [
     ...(byCredential ? [[on.cluster, { [`sys/replication/${kind}/${role}/${endpoint}`]: ['update'] }] as const] : []),
@@ -175,8 +175,8 @@ function rightsOf({ operation, on, with: other, detail }: PlannedOperation): (re
 /**
  * What the workers' credential needs on a primary that issues an activation token.
  *
- * @param id - of performance replication: under which the secondary's filter is looked for there
- * @param writes - the filter is written too
+ * @param id - performance only: the id under which the primary stores the secondary's filter
+ * @param writes - whether the filter is written too
  */
 export function issuingRights(kind: ReplicationKind, id?: string, writes = true): Rights {
   const base = `sys/replication/${kind}/primary`;
@@ -187,7 +187,7 @@ export function issuingRights(kind: ReplicationKind, id?: string, writes = true)
   };
 }
 
-/** The clusters of a deployment as they are now. */
+/** Reads the clusters of a deployment. */
 export async function readDeployment(
   input: OnDeployment,
 ): Promise<{ readonly observations: readonly ClusterObservation[] }> {
@@ -195,28 +195,28 @@ export async function readDeployment(
   return { observations: await observeDeployment(clusters, input.deployment, signal) };
 }
 
-/* What several plans say in the same words. */
+/* Texts that several plans share. */
 
-export const COMPARE_ROOTS = 'Compare the Merkle roots, where they can be compared';
+export const COMPARE_ROOTS = 'Compare the Merkle roots, if they can be compared';
 export const FINAL_STATE = 'Read the final state';
 
-/** How the operation token of a cluster comes, and what becomes of it; nothing to say of what a batch token serves. */
+/** The steps that obtain the operation token of a cluster and dispose of it; none for a batch token. */
 export function tokenSteps({ cluster, seal }: ClusterObservation, source: TokenSource | undefined, kept?: KeptToken) {
   const generated = `Generate an operation token on ${cluster} from the holders' ${keyShares(seal?.recovery)}`;
   return {
-    begin: kept ? `Take the operation token of ${cluster} that the record keeps` : source === 'ceremony' && generated,
+    begin: kept ? `Claim the kept operation token of ${cluster}` : source === 'ceremony' && generated,
     end: source !== undefined && source !== 'batch' && 'Delete the operation tokens and destroy the ceremony keys',
   };
 }
 
-/** Of a planned change of the primary, after its demotion. */
+/** The step of a planned change of the primary after its demotion. */
 export function comparisonStep(from: string, by: Quiesce, acceptLoss: 'none' | 'bounded'): string {
-  const when = by === 'none' ? 'Compare' : 'Where clients were not seen to be held: compare';
-  const then = acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound';
-  return `${when} the Merkle roots; where loss cannot be excluded ${then}`;
+  const when = by === 'none' ? 'Compare' : 'If clients were not verified to be quiesced, compare';
+  const then = acceptLoss === 'none' ? `promote ${from} back` : 'continue and state the bound';
+  return `${when} the Merkle roots; if a loss cannot be excluded, ${then}`;
 }
 
-/** Secondaries that follow a new primary: a part of what was approved as a whole. */
+/** Re-points the secondaries of a new primary: part of the change that was approved. */
 export function repointed(
   kind: ReplicationKind,
   after: 'switchover' | 'promotion',
@@ -232,11 +232,11 @@ export function repointed(
 export function followingSteps(secondaries: readonly ClusterObservation[], primary: string): string[] {
   return secondaries.map(
     ({ cluster }) =>
-      `See that performance secondary ${cluster} follows ${primary}, else re-point it with its paths filter`,
+      `Verify that performance secondary ${cluster} follows ${primary}; otherwise re-point it with its paths filter`,
   );
 }
 
-/** What a secondary may receive that it must not have, between update-primary and the second writing of its filter. */
+/** What a secondary may receive although it must not, between update-primary and the second write of its filter. */
 export function exposureInWords(secondary: string, filter: PathsFilterFacts): string {
-  return `Between update-primary and the second writing of its filter ${secondary} may receive what is kept away from it: ${keptAway(filter)}.`;
+  return `Between update-primary and the second write of its filter, ${secondary} may receive what its filter keeps away: ${keptAway(filter)}.`;
 }

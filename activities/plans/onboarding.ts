@@ -37,7 +37,7 @@ import type { Observed, PlanInput } from './observed';
 
 type OnboardingInput = InputOf<'drSecondaryOnboarding'> | InputOf<'performanceSecondaryOnboarding'>;
 
-/** A cluster without replication becomes primary. One that is primary already is left as it is: nobody is asked for that. */
+/** A cluster without replication becomes primary. One that is already primary is left unchanged, without an approval. */
 export async function assessPrimaryEnablement(request: PlanInput<InputOf<'primaryEnablement'>>) {
   const { kind, cluster } = request.input;
   const observed = await observe('primaryEnablement', request, [cluster]);
@@ -55,11 +55,11 @@ export async function assessPrimaryEnablement(request: PlanInput<InputOf<'primar
       clusters: [primary],
       operations,
       warnings: [
-        `${cluster} restarts its subsystems: requests to it fail for some seconds. Nothing of it is wiped.`,
-        `Ending this replication again (replicationTeardown) cuts every secondary off that was added meanwhile.`,
+        `${cluster} restarts its subsystems: requests to it fail for a few seconds. Nothing on it is wiped.`,
+        `Ending this replication later (replicationTeardown) cuts off every secondary that was added in the meantime.`,
       ],
       steps: [
-        `Enable ${cluster} as ${kindName(kind)} primary; its secondaries are given ${advertised(observed.access(cluster).entry)}`,
+        `Enable ${cluster} as ${kindName(kind)} primary; its secondaries get ${advertised(observed.access(cluster).entry)}`,
         `Verify that ${cluster} accepts a write`,
         FINAL_STATE,
       ],
@@ -81,10 +81,10 @@ export function assessPerformanceSecondaryOnboarding(request: PlanInput<InputOf<
 }
 
 /**
- * One of both is onboarded: a cluster of the inventory, or a secondary of another team, of which the primary's side alone is
- * judged, and whose token is encrypted to the key that people compared.
+ * Onboards either a cluster of the inventory or a secondary of another team. For the latter, only the primary is judged,
+ * and the token is encrypted to the key that people compared.
  *
- * @param wanted - the paths filter that a performance secondary is to get; undefined where nobody said it
+ * @param wanted - the paths filter for a performance secondary; undefined if none was specified
  */
 async function planOnboarding(
   kind: ReplicationKind,
@@ -126,7 +126,7 @@ async function planOnboarding(
     !isPrimary && ({ operation: `${kind}.primary.enable-for-secondary`, on: primary } as const),
     ...parts.operations,
   ];
-  // Rights are asked of clusters that are what they must be: others may not even serve the question.
+  // Rights are read only from clusters in the required roles: others may not even serve the lookup.
   const holds = !refuses(judged);
   const rights = holds ? await observed.rights(operations, parts.rights, secondary && primary.cluster) : [];
   const plan = observed.plan({
@@ -135,7 +135,7 @@ async function planOnboarding(
     warnings: [
       ...parts.warnings,
       !isPrimary &&
-        `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
+        `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for a few seconds.`,
       ...(filter && holds ? await notMounted(source, [filter], signal) : []),
     ],
     steps: [...parts.steps, FINAL_STATE],
@@ -145,7 +145,7 @@ async function planOnboarding(
 }
 
 type PlanParts = Required<Omit<Planning, 'runbook' | 'input' | 'clusters'>> & {
-  /** Beside those of the operations. */
+  /** In addition to those of the operations. */
   readonly rights: Readonly<Record<string, Rights>>;
 };
 
@@ -153,7 +153,7 @@ function partsOfAnothers(
   { kind, primary: from, id, enablesPrimary, filter, outside }: SecondaryOnboardingRoute,
   on: Named,
 ): PlanParts {
-  if (outside === undefined) throw new TypeError('one of both is onboarded');
+  if (outside === undefined) throw new TypeError('neither a cluster nor an outside secondary is named');
   const expected = kind === 'dr' ? undefined : { filter: filter ?? ('none' as const) };
   return {
     rights: { [from]: issuingRights(kind, kind === 'dr' ? undefined : id, filter !== undefined) },
@@ -162,9 +162,9 @@ function partsOfAnothers(
       { operation: `${kind}.primary.secondary-token`, on, detail: outsideDetail(outside, expected) },
     ],
     warnings: [
-      `${id} is no cluster of this inventory: another team has it, and this run does not see it. ${filter ? `All but what its paths filter keeps away (${describeFilter(filter)})` : 'Everything'} that ${from} ${kind === 'dr' ? 'holds' : 'replicates'} is copied to it.`,
-      `Whoever made the public key can use the token. Before approving, compare its SHA-256 with the other team by another channel: ${publicKeyPrint(outside)}.`,
-      `Using the token WIPES the cluster of the other team: they see to it themselves that it is the right one.`,
+      `${id} is not a cluster of this inventory: another team owns it, and this run cannot read it. Everything that ${from} ${kind === 'dr' ? 'holds' : 'replicates'} is copied to it${filter ? `, except what its paths filter keeps away (${describeFilter(filter)})` : ''}.`,
+      `Whoever generated the public key can use the token. Before you approve, compare the SHA-256 of the key with the other team through another channel: ${publicKeyPrint(outside)}.`,
+      `Using the token WIPES the cluster of the other team: they must make sure that it is the right one.`,
     ],
     steps: [
       enablesPrimary && `Enable ${from} as ${kindName(kind)} primary`,
@@ -195,7 +195,7 @@ function primaryChecks(
     ...asPinned(primary),
     check('no DR secondary', cluster, dr !== undefined && dr.mode !== 'secondary' && dr.mode !== 'bootstrapping', {
       observed: rolesText(primary),
-      needed: 'a cluster that is no DR secondary: that one has the roles of its primary and none of its own',
+      needed: 'a cluster that is not a DR secondary, which has only the roles of its primary',
       next: `Name the DR primary of ${cluster} instead.`,
     }),
     check(`${name} replication is disabled, or primary already`, cluster, mayBecome, {
@@ -205,26 +205,26 @@ function primaryChecks(
     }),
     check(`no other ${name} primary`, undefined, primaries.length === 0, {
       observed: primaries.map((each) => `${each} is primary`).join(', ') || 'none',
-      needed: 'none beside it: two primaries of one set lose data',
+      needed: 'none other than this one: two primaries of one set lose data',
       next: `Find out which one clients write to. A set has one primary.`,
     }),
     ...inSet
       .filter((each) => isSilent(each, kind))
       .map((each) => {
-        const next = `Let ${each.cluster} be read again: it may be ${name} primary. One that is gone for good is taken out of the inventory.`;
-        // Where this is primary already nothing is done that could make two of them.
+        const next = `Make ${each.cluster} readable again: it may be ${name} primary. If it is gone for good, remove it from the inventory.`;
+        // If this cluster is already primary, nothing is done that could make two primaries.
         return { ...otherReadable(each, next), verdict: mode === 'primary' ? ('warn' as const) : ('fail' as const) };
       }),
   ];
 }
 
-/** Whether what a cluster is for a kind of replication is not known: it may be primary. A DR secondary is none. */
+/** Whether the role of a cluster in a kind of replication is unknown: it may be primary. A DR secondary never is. */
 function isSilent(seen: ClusterObservation, kind: ReplicationKind): boolean {
   if (!seen.reachable) return true;
   return (seen[kind]?.mode ?? 'unknown') === 'unknown' && seen.dr?.mode !== 'secondary';
 }
 
-/** What must hold of the cluster that is wiped, and between both. */
+/** What must hold for the cluster that is wiped, and between the two clusters. */
 function secondaryChecks(
   kind: ReplicationKind,
   deployment: Deployment,
@@ -245,10 +245,10 @@ function secondaryChecks(
     check(place, cluster, together === (kind === 'dr'), {
       observed: `DR set ${drSetOf(deployment, cluster).name}; ${primary.cluster} is in ${set.name}`,
       needed: `${list} under drSets.${set.name}`,
-      next: `Write into the inventory what ${cluster} is to be (drSets), and start again.`,
+      next: `Add the intended role of ${cluster} to the inventory (drSets), and start again.`,
     }),
     noReplication(secondary),
-    // All of them, so that the ones that seal themselves later are seen.
+    // All nodes, so that those that seal themselves later are noticed.
     ...asPinned(secondary),
     oneActiveNode(secondary),
     everyNodeAnswers(secondary),
@@ -257,7 +257,7 @@ function secondaryChecks(
   ];
 }
 
-/** The cluster ID of the secondary is the id of its token: an old one of it is revoked, a connected one never. */
+/** The cluster ID of the secondary is the id of its token: an old use of that id is revoked, a connected one never. */
 function idFree(kind: ReplicationKind, primary: ClusterObservation, id: string, secondary: string): Check {
   const replication = primary[kind];
   const connected = replication?.peers.some((peer) => peer.id === id && peer.connected) === true;
@@ -268,42 +268,42 @@ function idFree(kind: ReplicationKind, primary: ClusterObservation, id: string, 
       : known
         ? `${id} is known and not connected: it is revoked first`
         : `${id || 'no cluster ID'} not known`,
-    needed: 'a cluster ID that no secondary has as its id',
+    needed: 'a cluster ID that no secondary uses as its id',
     next: connected
       ? `Find out which cluster uses the id of ${secondary}.`
-      : `${kindName(kind)} activation tokens that were issued under it before stop working.`,
+      : `${kindName(kind)} activation tokens that were issued earlier under this id stop working.`,
     otherwise: connected || id === '' ? 'fail' : 'warn',
   });
 }
 
-/** That it is said what the secondary may see, and that no other filter stands under its id. */
+/** Whether the paths filter of the secondary is specified, and not wider than an existing one under its id. */
 function filterChecks(
   deployment: Deployment,
   primary: string,
   { cluster, id }: { readonly cluster: string; readonly id: string },
   wanted: FilterState | undefined,
-  /** What stands; why it cannot be read. */
+  /** The existing filter, or why it cannot be read. */
   existing: PathsFilterFacts | RunbookError | undefined,
 ): Check[] {
   const place = `deployments.${deployment.name}.pathsFilters`;
-  const said = check('what it may see is said', cluster, wanted !== undefined, {
+  const specified = check('its paths filter is specified', cluster, wanted !== undefined, {
     observed: wanted === undefined ? `no entry for ${cluster} under ${place}` : describeFilter(wanted),
     needed: 'a filter, or the word none',
-    next: `Write into the inventory, under ${place}: {${cluster}: none} or {${cluster}: {mode: deny, paths: [<mount or namespace>/]}}; or start with {"filter": "none"} or {"filter": {"mode": "deny", "paths": ["<mount or namespace>/"]}}.`,
+    next: `Add to the inventory, under ${place}: {${cluster}: none} or {${cluster}: {mode: deny, paths: [<mount or namespace>/]}}; or start with {"filter": "none"} or {"filter": {"mode": "deny", "paths": ["<mount or namespace>/"]}}.`,
   });
-  if (wanted === undefined) return [said];
+  if (wanted === undefined) return [specified];
   const unread = existing instanceof RunbookError ? existing : undefined;
-  const stands = existing instanceof RunbookError ? undefined : existing;
-  const narrows = !unread && !isWider(stands ?? 'none', wanted);
+  const current = existing instanceof RunbookError ? undefined : existing;
+  const narrows = !unread && !isWider(current ?? 'none', wanted);
   return [
-    said,
-    check('no wider than the filter that stands', primary, narrows, {
-      observed: unread ? `it could not be read: ${unread.code}` : `${describeFilter(stands)} under ${id || 'its id'}`,
+    specified,
+    check('no wider than the existing filter', primary, narrows, {
+      observed: unread ? `it could not be read: ${unread.code}` : `${describeFilter(current)} under ${id || 'its id'}`,
       needed: `none, or one that ${describeFilter(wanted)} does not widen`,
-      // Of a right that is missing the refusal names the line of the policy.
+      // If a right is missing, the refusal names the policy line.
       next: unread
         ? (unread.next ?? `Find out why the paths filters of ${primary} cannot be read, then start again.`)
-        : `Change or delete that filter first, by filterReconciliation or by hand.`,
+        : `Change or delete that filter first, with filterReconciliation or manually.`,
     }),
   ];
 }
@@ -328,25 +328,25 @@ function partsOfOurs(
       },
     ],
     warnings: [
-      `${cluster} (cluster ID ${id}) is WIPED: all of its secrets, mounts, policies, audit devices, tokens and leases are gone for good. Nothing but a snapshot that exists before brings them back.`,
+      `${cluster} (cluster ID ${id}) is WIPED: all of its secrets, mounts, policies, audit devices, tokens and leases are gone for good. Only a snapshot taken beforehand can bring them back.`,
       keysAfterJoining(primary, secondary),
       standbys &&
-        `The standby nodes of ${cluster} seal themselves and wait for people ${standbysNeed(primary, secondary)}; ${cluster} may be without an active node until then.`,
+        `The standby nodes of ${cluster} seal themselves until people ${standbysNeed(primary, secondary)}; ${cluster} may be without an active node until then.`,
       kind === 'dr'
         ? `Everything that ${from} holds is copied to ${cluster}.`
         : filter
-          ? `What ${from} holds is copied to ${cluster}, but for what its paths filter keeps away: ${inWords}.`
+          ? `Everything that ${from} holds is copied to ${cluster}, except what its paths filter keeps away: ${inWords}.`
           : `Everything that ${from} replicates is copied to ${cluster}: it gets no paths filter.`,
-      `The workers' credential for ${cluster} is void afterwards.`,
+      `The workers' credential for ${cluster} is no longer valid afterwards.`,
     ],
     steps: [
       snapshot.step,
       enablesPrimary && `Enable ${from} as ${kindName(kind)} primary`,
       filter && `Write the paths filter of ${cluster} on ${from}, under ${id}`,
-      `Issue an activation token on ${from} under ${id} (${form === 'auto' ? 'encrypted, else wrapped' : form}) and enable ${cluster} with it: WIPES ${cluster}`,
-      `Wait until the nodes of ${cluster} are unsealed: people come ${standbysNeed(primary, secondary)}`,
-      `Watch the first copy until ${cluster} streams`,
-      `Write a marker on ${from} and see it arrive`,
+      `Issue an activation token on ${from} under ${id} (${form === 'auto' ? 'encrypted, otherwise wrapped' : form}) and enable ${cluster} with it: WIPES ${cluster}`,
+      `Wait until the nodes of ${cluster} are unsealed: people ${standbysNeed(primary, secondary)}`,
+      `Follow the initial copy until ${cluster} streams`,
+      `Write a marker on ${from} and wait until ${cluster} has it`,
       !filter && 'Compare the Merkle roots',
       filter && `Compare the dynamic filter of ${cluster} on both sides`,
     ],
@@ -354,16 +354,16 @@ function partsOfOurs(
   };
 }
 
-/** Whose shares count on a secondary once it has joined (facts 8.9). */
+/** Whose key shares count on a secondary once it has joined (facts 8.9). */
 function keysAfterJoining({ cluster: from, seal: source }: ClusterObservation, secondary: ClusterObservation): string {
   const { cluster, seal } = secondary;
   const own = seal?.recovery ? 'recovery keys' : 'unseal keys';
   const does = seal?.recovery ? 'are its recovery keys' : 'unseal it';
-  return `The ${own} of ${cluster} are gone too: the ${keyShares(source?.recovery)} of ${from} ${does} afterwards, and its own open nothing any more.`;
+  return `The ${own} of ${cluster} are gone too: the ${keyShares(source?.recovery)} of ${from} ${does} afterwards, and its own no longer work.`;
 }
 
-/** With what people come to a standby that sealed itself. */
+/** What people do with a standby that sealed itself. */
 function standbysNeed({ cluster: from, seal: source }: ClusterObservation, { seal }: ClusterObservation): string {
-  if (seal?.recovery) return `to restart the service on each: it unseals itself (${seal.type ?? 'auto-unseal'})`;
-  return `with ${keyShares(source?.recovery)} of ${from}`;
+  if (seal?.recovery) return `restart the service on each, which then unseals itself (${seal.type ?? 'auto-unseal'})`;
+  return `unseal each with ${keyShares(source?.recovery)} of ${from}`;
 }

@@ -32,10 +32,10 @@ import { FINAL_STATE, comparisonStep, exposureInWords, observe } from './observe
 /** What was asked and read; the old primary, the new one, and the other secondaries of the performance set. */
 type Promotion = Exclude<ReturnType<typeof findSides>, Check>;
 
-/** A primary that is gone has no clients that could be held. */
+/** A primary that is gone has no clients to quiesce. */
 const NOBODY_HELD: Quiescing = { by: 'none', checks: [], warnings: [], step: undefined, rights: {} };
 
-/** A performance secondary becomes primary, planned or in the place of one that is gone (facts 8.6). */
+/** A performance secondary becomes primary, planned or in place of a primary that is gone (facts 8.6). */
 export async function assessPerformancePromotion(
   request: PlanInput<InputOf<'performancePromotion'>>,
 ): Promise<Assessment<PromotionRoute>> {
@@ -56,7 +56,7 @@ export async function assessPerformancePromotion(
         ]),
     ...successorChecks(promotion),
   ];
-  // Without the roles there is nothing to ask filters and rights of.
+  // Without the required roles there is nothing to read filters and rights from.
   if (refuses(judged)) return { ...base, preconditions: judged };
   const quiesce = planned
     ? await quiescing(deployment, input, observed.access(from.cluster), to.cluster, signal)
@@ -66,7 +66,7 @@ export async function assessPerformancePromotion(
   const snapshot = snapshotWanted(deployment, planned ? 'demotion' : 'forced-promotion', snapshotted);
   const route = routeOf(promotion, filters, quiesce, snapshot.wanted);
   const operations = operationsOf(promotion, route);
-  // A paths filter may keep the engine away.
+  // A paths filter may keep the marker's engine away.
   const marker = planned && !route.candidate.filter ? await markerOn(observed, to.cluster) : { rights: {}, checks: [] };
   const more = { [to.cluster]: marker.rights, [snapshotted]: snapshot.rights };
   const rights = await observed.rights(operations, more, planned ? from.cluster : undefined);
@@ -106,7 +106,7 @@ function routeOf(
   snapshot: boolean,
 ) {
   const planned = mode === 'planned';
-  // Newer than the new primary is well; older would replicate from newer to older.
+  // An old primary newer than the new one is fine; an older one would replicate from newer to older.
   const older = planned && compareVersions(from.version ?? '', to.version ?? '') < 0;
   return {
     ...{ mode, from: from.cluster, to: to.cluster },
@@ -114,21 +114,21 @@ function routeOf(
     others,
     /** The others that do not answer: people re-point them later. */
     silent: silent.map(({ cluster }) => cluster),
-    /** The new primary as it is now, for where it stays a secondary. */
+    /** The new primary with its filter of now, in case it stays a secondary. */
     candidate,
-    /** The old primary, with the filter that it gets as a secondary; absent where it is gone or stays out. */
+    /** The old primary, with the filter that it gets as a secondary; absent if it is gone or stays out. */
     old: planned && !older ? fromInventory(deployment, from) : undefined,
     /** Why it stays out. */
     staysOut: older ? `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` : undefined,
-    /** Planned: of the old primary, before its demotion; else of the new one, before a forced promotion. */
+    /** Whether to take one. Planned: of the old primary before its demotion; else of the new one before a forced promotion. */
     snapshot,
-    /** How clients are held off, and let through again. */
+    /** How clients are quiesced, and released again. */
     quiesce,
     hooks: clientHooksOf(deployment),
   };
 }
 
-/** Who is primary is read, never configured; a primary that is gone must be named where several clusters are silent. */
+/** Which cluster is primary is read, never configured; a primary that is gone must be named if several clusters are silent. */
 function findSides(input: InputOf<'performancePromotion'>, observed: Observed) {
   const { observations, of } = observed;
   const planned = input.mode === 'planned';
@@ -142,10 +142,10 @@ function findSides(input: InputOf<'performancePromotion'>, observed: Observed) {
       needed: `${input.to} is a performance secondary and ${input.from ?? 'one other cluster'} is ${planned ? 'the primary' : 'gone'}`,
       next:
         from === to && to.performance?.mode === 'primary'
-          ? `${input.to} is the performance primary already: there is nothing to do.`
+          ? `${input.to} is already the performance primary: there is nothing to do.`
           : planned
-            ? 'Where no primary answers, start with {"mode": "unplanned"}.'
-            : 'Say in "from" which cluster was the performance primary.',
+            ? 'If no primary answers, start with {"mode": "unplanned"}.'
+            : 'Name the cluster that was the performance primary with {"from": ...}.',
     });
   }
   const setId = to.performance?.setId;
@@ -153,12 +153,12 @@ function findSides(input: InputOf<'performancePromotion'>, observed: Observed) {
   return {
     ...{ input, observed, from, to },
     others: rest.filter((each) => each.performance?.mode === 'secondary' && each.performance.setId === setId),
-    // A DR secondary, and a cluster of its own, are none; one that says nothing may be one.
+    // A DR secondary and a standalone cluster are no performance secondaries; a silent cluster may be one.
     silent: rest.filter((each) => !each.reachable),
   };
 }
 
-/** Planned: both sides answer, and the new primary has, and hears, everything. */
+/** Planned: both sides answer, and the new primary hears the old one and has everything. */
 function plannedChecks({ observed, from, to }: Promotion): Check[] {
   const { deployment, observations } = observed;
   const inSet = observations.filter(({ performance }) => mayBeOneSet(performance?.setId, from.performance?.setId));
@@ -166,7 +166,7 @@ function plannedChecks({ observed, from, to }: Promotion): Check[] {
   return bothAnswer(from, to) ? [...handOver, versionsInOrder(from, to)] : handOver;
 }
 
-/** What must hold of the cluster that becomes primary, and of those that are to follow it. */
+/** What must hold for the cluster that becomes primary, and for those that then follow it. */
 function successorChecks({ observed, to, others, silent }: Promotion): Check[] {
   const protects = observed.othersOf(to.cluster).filter((each) => each.dr?.mode === 'secondary');
   return [
@@ -174,23 +174,20 @@ function successorChecks({ observed, to, others, silent }: Promotion): Check[] {
     ...healthyTree(to, 'performance'),
     check('DR secondary of the new primary', to.cluster, protects.length > 0, {
       observed: rolesOf(protects, 'dr') || 'none',
-      needed: 'a DR secondary of its own, so that the new primary is protected',
-      next: `Onboard a DR secondary of ${to.cluster} before or soon after.`,
+      needed: 'a DR secondary that protects the new primary',
+      next: `Onboard a DR secondary of ${to.cluster} before the promotion or soon after.`,
       otherwise: 'warn',
     }),
     ...others.map((each) => versionsInOrder(to, each)),
     ...silent.map((each) =>
-      otherReadable(
-        each,
-        `Where ${each.cluster} is a performance secondary, re-point it later with secondaryRepointing.`,
-      ),
+      otherReadable(each, `If ${each.cluster} is a performance secondary, re-point it later with secondaryRepointing.`),
     ),
   ];
 }
 
 /**
- * The filters that the others and the new primary have: planned, the old primary keeps them; else only the inventory can tell.
- * The new primary is a candidate too, for where it stays a secondary.
+ * The filters of the others and of the new primary: planned, the old primary stores them; otherwise only the inventory
+ * knows them. The new primary is included in case it stays a secondary.
  */
 async function filtersOf(promotion: Promotion) {
   const { input, observed, from, to, others } = promotion;
@@ -219,7 +216,7 @@ async function filtersOf(promotion: Promotion) {
   };
 }
 
-/** In the outage the marker is read there, and a write proven, with a credential of its own. */
+/** In the outage the marker is read there and a write is verified, with the credential for that cluster. */
 async function markerOn({ access, deployment, signal }: Observed, cluster: string) {
   return lookUpMarker(access(cluster), deployment, signal).then(
     (places) => ({ rights: markerRights(places), checks: [] }),
@@ -230,22 +227,23 @@ async function markerOn({ access, deployment, signal }: Observed, cluster: strin
   );
 }
 
-/** A new primary that never got everything has not all data: what was kept away from it is lost to all. */
+/** A new primary with a paths filter lacks data: what was kept away from it is lost for all clusters. */
 function hasAllData({ input, to }: Promotion, { filter }: Follower, isKnown: boolean): Check {
   const name = 'the new primary has all data';
-  const needed = 'a secondary without paths filter';
+  const needed = 'a secondary without a paths filter';
   if (!isKnown)
     return notCheckable(name, to.cluster, {
-      observed: 'the inventory names no filter of it, and no primary answers that keeps it',
+      observed: 'the inventory names no filter for it, and no primary answers that stores one',
       needed,
       next: `The approvers attest that ${to.cluster} has no paths filter.`,
     });
   const accepted = input.mode === 'unplanned' || input.acceptLoss === 'bounded';
   return check(name, to.cluster, filter === undefined, {
-    observed: filter === undefined ? 'no paths filter' : `${describeFilter(filter)}: it never got ${keptAway(filter)}`,
+    observed:
+      filter === undefined ? 'no paths filter' : `${describeFilter(filter)}: it never received ${keptAway(filter)}`,
     needed,
     next: accepted
-      ? 'What was kept away from it is lost to every cluster that follows it. Choose another secondary if there is one.'
+      ? 'Data that was kept away from it is lost for every cluster that follows it. Choose another secondary if there is one.'
       : 'Choose another secondary; remove its filter with filterReconciliation first; or accept the loss with {"acceptLoss": "bounded"}.',
     otherwise: accepted ? 'warn' : 'fail',
   });
@@ -256,7 +254,7 @@ function fromInventory({ pathsFilters }: Deployment, { cluster, clusterId }: Clu
   return { cluster, id: clusterId ?? '', ...(wanted === undefined || wanted === 'none' ? {} : { filter: wanted }) };
 }
 
-/** Either side may end as the primary; the others follow that one. */
+/** Either side may end up as the primary; the others follow it. */
 function operationsOf(
   { observed: { of }, from, to }: Promotion,
   { mode, others, old, candidate, quiesce }: PromotionRoute,
@@ -291,19 +289,21 @@ function warningsOf(
     ({ name, verdict }) => name.startsWith('no DR secondary') && verdict === 'warn',
   )?.observed;
   return [
-    `Every token and every lease changes for who moves to ${to}: clients of ${from} log in again there, and leases of ${from} stay with ${from}.`,
+    `Clients that move from ${from} to ${to} lose all of their tokens and leases: they log in again on ${to}, and leases of ${from} stay on ${from}.`,
     `Local mounts and their data stay behind on ${from}.`,
-    planned && `From the demotion of ${from} until ${to} serves no cluster takes writes of shared data.`,
-    !planned && `What ${from} took and did not ship is lost; by how much is not known.`,
+    planned && `From the demotion of ${from} until ${to} serves, no cluster accepts writes of shared data.`,
+    !planned && `Writes that ${from} accepted and did not replicate are lost; how many is not known.`,
     !planned &&
-      `${from} still believes that it is primary when it comes back: keep clients and the cluster port of the others away from it until it is demoted.`,
-    usable !== undefined && `Instead of this, a DR secondary of ${from} would keep all tokens: ${usable}.`,
+      `When ${from} comes back it still believes that it is primary: until it is demoted, keep clients away from it, and keep it away from the cluster ports of the others.`,
+    usable !== undefined && `A DR secondary of ${from} would keep all tokens, unlike this promotion: ${usable}.`,
     candidate.filter &&
-      `What the filter of ${to} kept away from it is lost to every cluster that follows it: ${keptAway(candidate.filter)}.`,
+      `Data that the filter of ${to} kept away from it is lost for every cluster that follows it: ${keptAway(candidate.filter)}.`,
     ...exposed.map(({ cluster, filter }) => filter && exposureInWords(cluster, filter)),
-    old && !old.filter && `${from} becomes a secondary without paths filter: it goes on having everything.`,
+    old && !old.filter && `${from} becomes a secondary without a paths filter: it keeps everything.`,
     staysOut,
-    planned && acceptLoss === 'bounded' && `Writes that ${to} was not seen to have are lost when ${from} joins again.`,
+    planned &&
+      acceptLoss === 'bounded' &&
+      `Writes that ${to} was not verified to have are lost when ${from} joins again.`,
   ];
 }
 
@@ -315,7 +315,7 @@ function stepsOf(
 ) {
   const planned = mode === 'planned';
   const follow = (each: Follower): string =>
-    `Point ${each.cluster} at ${to} by token, with ${describeFilter(each.filter)} on ${to}, and compare it`;
+    `Point ${each.cluster} at ${to} by token, with ${describeFilter(each.filter)} on ${to}, and compare the filter`;
   return [
     planned && snapshot,
     quiesce.step,
@@ -323,10 +323,10 @@ function stepsOf(
     planned && `Demote ${from} (no performance primary from here on)`,
     planned && comparisonStep(from, quiesce.by, acceptLoss),
     planned
-      ? `Promote ${to}; where that is refused promote ${from} back`
-      : `Promote ${to}; where that is refused, people may ask at gate "force"`,
+      ? `Promote ${to}; if that is refused, promote ${from} back`
+      : `Promote ${to}; if that is refused, people may request a forced promotion at gate "force"`,
     !planned && snapshot,
-    `Wait until ${to} serves${hooks.traffic ? ', lead the clients there' : ''}`,
+    `Wait until ${to} serves${hooks.traffic ? ', direct clients there' : ''}`,
     quiesce.step !== undefined && 'Release clients',
     `Verify that ${to} accepts a write`,
     ...others.map(follow),

@@ -37,18 +37,18 @@ export interface RejoinRoute {
   readonly cluster: string;
   /** The primary that serves. */
   readonly primary: string;
-  /** The others of its set, which may follow nobody now. */
+  /** The other clusters of its set, which may follow no primary now. */
   readonly others: readonly string[];
-  /** What the former primary still takes itself for: `secondary` where it was demoted already. */
+  /** The role that the former primary reports: `secondary` if it was already demoted. */
   readonly former: 'primary' | 'secondary';
   /** DR: where the operation token comes from. */
   readonly tokenSource?: TokenSource;
   /** Performance: the paths filter that it gets. */
   readonly filter?: KnownFilter;
-  /** Of the former primary, before its demotion. */
+  /** Whether to take one of the former primary before its demotion. */
   readonly snapshot: boolean;
   readonly hooks: { readonly unfence: boolean };
-  /** What is lost by its joining: how much, nothing tells. */
+  /** What is lost when it joins; the amount is never known. */
   readonly lost: string;
   readonly findings: readonly Finding[];
 }
@@ -59,12 +59,12 @@ type Rejoining = Assessment<RejoinRoute>;
 /** The gate that approves the demotion, and attests the fence. */
 const GATE = { dr: 'plan', performance: 'promote' } as const;
 
-/** A primary that was replaced is back: it is demoted before it is let out, and joins the one that serves. */
+/** A primary that was replaced is back: it is demoted before it is unfenced, and joins the one that serves. */
 export function assessDrRejoin(request: PlanInput<InputOf<'drRejoin'>>): Promise<Rejoining> {
   return assessRejoin('dr', request);
 }
 
-/** The same for performance replication: its paths filter stands before it joins. */
+/** The same for performance replication: its paths filter is written before it joins. */
 export function assessPerformanceRejoin(request: PlanInput<InputOf<'performanceRejoin'>>): Promise<Rejoining> {
   return assessRejoin('performance', request);
 }
@@ -121,7 +121,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
       ...(demotes && input.primary === undefined ? notPromotedLast(kind, former, primary, changes?.last) : []),
       ...(await observed.rights(operations, { [cluster]: demotes ? snapshot.rights : {} })),
       ...(filter ? [filter.judged] : []),
-      // A cluster that still is primary has no slot and takes no ceremony call: that shows after its demotion only.
+      // A cluster that is still primary has no slot and accepts no ceremony call: both can be read only after its demotion.
       ...(tokens?.checks ?? []).map((each) => (demotes ? afterDemotion(each) : each)),
     ],
     route,
@@ -140,7 +140,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
   };
 }
 
-/** Who serves now: the one other primary of the set; a refusal where there is none, several, or another than asked. */
+/** The only other primary of the set, which serves now; a refusal if there is none, several, or not the named one. */
 function servingPrimary(
   kind: ReplicationKind,
   { cluster, primary: wanted }: RejoinInput,
@@ -154,8 +154,8 @@ function servingPrimary(
     needed: `${wanted ?? `exactly one other cluster of the ${kind === 'dr' ? 'DR set' : 'deployment'}`} is ${kindName(kind)} primary`,
     next:
       primaries.length > 1
-        ? 'Two others take themselves for primary: find out which one clients write to, before anything else.'
-        : `Nothing was changed. Where no other cluster is primary, ${cluster} must not be demoted: it would leave no primary.`,
+        ? 'Several other clusters believe that they are primary: before anything else, find out which one clients write to.'
+        : `Nothing was changed. If no other cluster is primary, do not demote ${cluster}: that would leave no primary.`,
   });
 }
 
@@ -167,9 +167,9 @@ function rejoinChecks(
 ): Check[] {
   const { cluster, [kind]: { mode } = {} } = former;
   const otherSet = `${cluster} belongs to another ${kindName(kind)} set: it can only be onboarded, which wipes it.`;
-  const comesBack = `A node of ${cluster} that comes back later may still say that it is primary, until it hears of the demotion.`;
+  const comesBack = `A node of ${cluster} that comes back later may still report that it is primary, until it learns of the demotion.`;
   return [
-    servesAsPrimary(primary, kind, `Look at ${primary.cluster}: without it there is nothing to join.`),
+    servesAsPrimary(primary, kind, `Check ${primary.cluster}: without it there is nothing to join.`),
     oneActiveNode(former),
     asWarning(everyNodeAnswers(former), comesBack),
     asWarning(everyNodeUnsealed(former), comesBack),
@@ -178,18 +178,18 @@ function rejoinChecks(
     noneOlder(primary, former),
     supportedVersion(former),
     ...[primary, former].flatMap(asPinned),
-    // A DR secondary has no role of its own.
+    // A DR secondary has no performance role of its own.
     ...(kind === 'dr' ? [] : [noDrSecondary(former, OWN_ROLE, `Name the DR primary of ${cluster} instead.`)]),
-    // Fencing cannot be seen from here; what contradicts it can.
+    // A fence cannot be observed from here; what contradicts it can.
     notCheckable('the former primary is fenced', cluster, {
-      observed: 'cannot be seen by this program',
-      needed: 'no clients, no egress of its own, no cluster port; approving the plan attests it',
+      observed: 'not observable by this program',
+      needed: 'no clients, no egress, no reachable cluster port; approving the plan attests this',
     }),
     ...(mode === 'primary' ? [nobodyConnected(kind, former)] : []),
   ];
 }
 
-const OWN_ROLE = 'a cluster with a performance role of its own';
+const OWN_ROLE = 'a cluster with its own performance role';
 
 const isMember = (mode: string | undefined) => mode === 'primary' || mode === 'secondary';
 
@@ -205,13 +205,13 @@ function formerRole(
     isAlive(seen, heartbeatAgeMs) &&
     [clusterId, seen.secondaryId].some((id) => id !== undefined && primary[kind]?.knownSecondaries?.includes(id));
   return [
-    check('it takes itself for the primary, or was demoted', cluster, isMember(seen?.mode), {
+    check('it believes that it is primary, or was demoted', cluster, isMember(seen?.mode), {
       observed: roleText(former, kind),
       needed: 'primary, or secondary without a primary',
       next:
         seen?.mode === 'disabled'
           ? `${kind === 'dr' ? 'DR' : 'Performance'} replication of ${cluster} is disabled: its membership is lost. Onboard it with ${kind}SecondaryOnboarding, which wipes it.`
-          : `Look at the status of ${cluster}.`,
+          : `Check the status of ${cluster}.`,
     }),
     check('it has not joined yet', cluster, !follows, {
       observed: follows ? `connected to ${primary.cluster}` : 'not connected',
@@ -221,7 +221,7 @@ function formerRole(
   ];
 }
 
-/** The wrong side may be named: the cluster that was promoted in the place of the former primary serves. */
+/** The input may name the wrong cluster: the one that was promoted in place of the former primary, and serves. */
 function notPromotedLast(
   kind: ReplicationKind,
   { cluster }: ClusterObservation,
@@ -233,7 +233,7 @@ function notPromotedLast(
     check('it was not promoted last', cluster, false, {
       observed: `${cluster} was promoted last, by ${last.runbook}, run ${last.runId}, at ${new Date(last.at).toISOString()}`,
       needed: `the former ${kindName(kind)} primary, not the one that was promoted in its place`,
-      next: `Is the former primary ${primary.cluster}? Then name it as "cluster". If the primary was changed by hand since, name the one that serves as "primary".`,
+      next: `If the former primary is ${primary.cluster}, name it as "cluster". If the primary was changed manually since, name the one that serves as "primary".`,
     }),
   ];
 }
@@ -243,7 +243,7 @@ function nobodyConnected(kind: ReplicationKind, former: ClusterObservation): Che
   return check('no secondary is connected to it', former.cluster, connected.length === 0, {
     observed: connected.join(', ') || 'none',
     needed: 'none',
-    next: `${former.cluster} is NOT fenced at its cluster port: these secondaries receive what it writes. Fence it now, or let its demotion end it.`,
+    next: `${former.cluster} is NOT fenced at its cluster port: these secondaries receive its writes. Fence it now, or let its demotion end that.`,
     otherwise: 'warn',
   });
 }
@@ -251,27 +251,27 @@ function nobodyConnected(kind: ReplicationKind, former: ClusterObservation): Che
 function afterDemotion(judged: Check): Check {
   const { name, cluster, needed, observed } = judged;
   const refused = name === 'ceremony calls allowed' && observed.startsWith('refused');
-  return refused ? notCheckable(name, cluster, { observed: 'a primary takes none', needed }) : judged;
+  return refused ? notCheckable(name, cluster, { observed: 'a primary accepts none', needed }) : judged;
 }
 
 /** Approving the plan attests the fence. */
 function warningsOf({ cluster, primary: serving, former, snapshot, filter: known, hooks }: RejoinRoute) {
   return [
-    `Whoever approves attests that ${cluster} is still fenced: no clients reach it, it reaches no database or cloud, and its cluster port is closed.`,
-    `Everything that ${cluster} wrote after ${serving} had become primary is lost: the data of ${serving} replace it.`,
+    `By approving you attest that ${cluster} is still fenced: no clients reach it, it reaches no database or cloud, and its cluster port is closed.`,
+    `Everything that ${cluster} wrote after ${serving} became primary is lost: the data of ${serving} replaces it.`,
     snapshot
-      ? `A snapshot saves what ${cluster} holds before it is demoted; nobody else reads it back.`
-      : `Nothing of what ${cluster} wrote is saved by this run${former === 'primary' ? ': save what is needed before approving' : ''}.`,
+      ? `A snapshot saves the data of ${cluster} before it is demoted; people must restore from it themselves.`
+      : `This run saves nothing that ${cluster} wrote${former === 'primary' ? ': save what is needed before you approve' : ''}.`,
     known &&
       (known.filter
         ? exposureInWords(cluster, known.filter)
-        : `${cluster} becomes a secondary without paths filter: it goes on having everything that is not local.`),
+        : `${cluster} becomes a secondary without a paths filter: it keeps everything that is not local.`),
     known &&
-      `Clients of ${cluster} keep their tokens and leases there; what they write for all fails until it follows ${serving}.`,
+      `Clients of ${cluster} keep their tokens and leases there; their writes to shared data fail until it follows ${serving}.`,
     `While ${cluster} was active it may have revoked leases and rotated credentials that ${serving} uses: clients may find them refused.`,
     hooks.unfence
-      ? `The unfence hook is run after gate "unfence", which asks again.`
-      : `There is no unfence hook: people take the fence away after the demotion, and attest it by approving gate "unfence".`,
+      ? `The unfence hook runs after gate "unfence", which needs its own approvals.`
+      : `There is no unfence hook: people remove the fence after the demotion, and attest that by approving gate "unfence".`,
   ];
 }
 
@@ -283,32 +283,32 @@ function stepsOf(
   return [
     tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
     mode === 'primary' && snapshot,
-    mode === 'primary' && `Demote ${cluster}, where ${serving} serves as primary at that moment`,
+    mode === 'primary' && `Demote ${cluster}, if ${serving} serves as primary at that moment`,
     'Ask gate "unfence"',
     hooks.unfence && `Unfence ${cluster} (hook)`,
     known?.filter &&
       `Write the paths filter of ${cluster} on ${serving} under ${known.id}: ${describeFilter(known.filter)}`,
     `Make ${cluster} a ${kindName(kind)} secondary of ${serving} with an activation token, and wait until it streams`,
-    known?.filter && 'Make sure of the filter again, and compare it on both sides',
+    known?.filter && 'Confirm the filter again, and compare it on both sides',
     !known?.filter && COMPARE_ROOTS,
     tokenSteps(former, tokenSource).end,
     FINAL_STATE,
   ];
 }
 
-/** What is told of its joining beside the plan: what is lost, what it may have broken, what contradicts its fence. */
+/** Reported next to the plan: what is lost when it joins, what it may have broken, and what contradicts its fence. */
 function splitFindings(former: string, primary: string, amount: string, connected: readonly string[]): Finding[] {
   return [
     {
       severity: 'warning',
       code: 'writes-after-split-lost',
-      text: `What ${former} wrote after ${primary} had become primary is lost when it joins: ${amount}.`,
-      next: `Compare with what clients of ${former} believe to have written; a snapshot from before its demotion is the only copy.`,
+      text: `What ${former} wrote after ${primary} became primary is lost when it joins: ${amount}.`,
+      next: `Compare with what clients of ${former} believe they wrote; a snapshot from before its demotion is the only copy.`,
     },
     {
       severity: 'warning',
       code: 'leases-of-two-primaries',
-      text: `While ${former} was active it may have revoked leases, and rotated credentials, that ${primary} had renewed or held meanwhile.`,
+      text: `While ${former} was active it may have revoked leases and rotated credentials that ${primary} renewed or held in the meantime.`,
       next: `Look for refused credentials behind ${primary} (databases, clouds), and rotate or revoke there what no longer works.`,
     },
     ...(connected.length === 0

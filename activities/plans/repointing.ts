@@ -45,7 +45,7 @@ export async function assessSecondaryRepointing(
   const base = observed.base('repoint');
   const known = await readSource(source, kind, signal).catch(orElse(signal, () => undefined));
   const judged = repointingChecks(pair, known?.addresses ?? new Set());
-  // Without the roles there is nothing to ask filters, tokens and rights of.
+  // Without the required roles there is nothing to read filters, tokens and rights from.
   if (refuses(judged)) return { ...base, preconditions: judged };
   const tokens = kind === 'dr' ? await observed.tokens(input.secondary, [UPDATE_PRIMARY]) : undefined;
   const wanted = observed.deployment.pathsFilters[input.secondary];
@@ -75,7 +75,7 @@ export async function assessSecondaryRepointing(
       ...(filter && { filter: describeFilter(filter.known.filter), filterId: route.filter?.id ?? '' }),
     },
   });
-  // Without a public key the activation token is wrapped, but for where people want it encrypted.
+  // Without a public key the activation token is wrapped, unless people asked for an encrypted one.
   const needsKey = input.form === 'public-key' && kind === 'performance';
   const key = { 'sys/replication/performance/secondary/generate-public-key': ['update'] };
   const rights = await observed.rights(operations, { [input.secondary]: needsKey ? key : {} });
@@ -99,11 +99,11 @@ function routeOf(
     form: byAddresses ? ('addresses' as const) : ('token' as const),
     /** How the activation token leaves the primary. */
     activation: form === 'public-key' || form === 'wrapped' ? form : ('auto' as const),
-    /** By addresses: those that people gave. */
+    /** By addresses: those of the input. */
     addresses,
     /** DR: where the operation token comes from. */
     tokenSource,
-    /** Performance: the paths filter that it must keep, by addresses under the id that it has. */
+    /** Performance: the paths filter that it must keep; by addresses, under the id that it already has. */
     filter: known && { ...known, ...(byAddresses && id && { id }) },
   };
 }
@@ -116,12 +116,12 @@ function repointingChecks(pair: Pair, addresses: ReadonlySet<string>): Check[] {
   const name = kindName(kind);
   const inSet = observed.observations.filter((each) => mayBeOneSet(each[kind]?.setId, setId));
   const noSecondary = `Only a ${name} secondary can be re-pointed; a cluster without replication is onboarded.`;
-  const otherSet = `${secondary.cluster} belongs to another set: it is onboarded again, which wipes it.`;
+  const otherSet = `${secondary.cluster} belongs to another set: onboard it again, which wipes it.`;
   return [
     ...(kind === 'dr' ? [oneDrSet(pair)] : []),
     ...(form === 'addresses' ? [attachedBefore(secondary, kind), knowsSecondary(primary, secondary, kind)] : []),
     ...[primary, secondary].flatMap((each) => takesPart(each)),
-    hasRole(primary, kind, 'primary', `Name the ${name} primary; status says which cluster it is.`),
+    hasRole(primary, kind, 'primary', `Name the ${name} primary; the status shows which cluster that is.`),
     hasRole(secondary, kind, 'secondary', noSecondary),
     onePrimary(kind, inSet),
     sameSet(kind, primary, secondary, otherSet),
@@ -134,13 +134,13 @@ function oneDrSet({ input, observed }: Pair): Check {
   const { primary, secondary } = input;
   const others = observed.othersOf(primary).map(({ cluster }) => cluster);
   return check('members of one DR set', secondary, others.includes(secondary), {
-    observed: `${primary} with ${others.join(', ') || 'nobody'}`,
+    observed: `${primary} with ${others.join(', ') || 'no others'}`,
     needed: `${secondary} in the DR set of ${primary}`,
     next: 'Correct drSets in the inventory, or the names in the input.',
   });
 }
 
-/** Nothing to do where it follows already; whom it leaves where it follows somebody else. */
+/** Refuses if the secondary already follows the primary; warns if it is connected to another one. */
 function connection({ input, observed, primary, secondary }: Pair, addresses: ReadonlySet<string>): Check[] {
   const { cluster, [input.kind]: seen } = secondary;
   if (seen?.mode !== 'secondary') return [];
@@ -152,7 +152,7 @@ function connection({ input, observed, primary, secondary }: Pair, addresses: Re
       check('something to do', cluster, false, {
         observed: `${roleText(secondary, input.kind)}, connected to ${to}`,
         needed: `${cluster} does not follow ${primary.cluster} yet`,
-        next: `${cluster} follows ${primary.cluster} already: there is nothing to do.`,
+        next: `${cluster} already follows ${primary.cluster}: there is nothing to do.`,
       }),
     ];
   }
@@ -160,9 +160,9 @@ function connection({ input, observed, primary, secondary }: Pair, addresses: Re
     check('connected to nobody else', cluster, here || !alive, {
       observed: alive
         ? `connected to ${to}`
-        : `connected to nobody; last known ${seen.primaryClusterAddress || 'nobody'}`,
+        : `connected to nobody; last known primary ${seen.primaryClusterAddress || 'none'}`,
       needed: 'no live connection to another primary',
-      next: `${cluster} follows another primary now and leaves it. Make sure that this is meant.`,
+      next: `${cluster} follows another primary now and will leave it. Make sure that this is intended.`,
       otherwise: 'warn',
     }),
   ];
@@ -176,9 +176,9 @@ function warningsOf({ kind, form, primary: to, secondary: cluster, filter: known
         ? exposureInWords(cluster, known.filter)
         : `${cluster} has no paths filter: it receives everything that is not local.`),
     kind === 'dr'
-      ? `Until ${cluster} streams again it protects nothing: do not plan a failover to it meanwhile.`
+      ? `Until ${cluster} streams again it protects nothing: do not plan a failover to it before then.`
       : `Until ${cluster} streams again its clients read old data, and their writes fail.`,
-    `What ${cluster} has and ${to} has not is removed from ${cluster} when their data is compared.`,
+    `Data that ${cluster} has and ${to} lacks is removed from ${cluster} when their data is compared.`,
   ];
 }
 
@@ -192,9 +192,9 @@ function stepsOf(
     token.begin,
     filter && `Write the paths filter of ${cluster} on ${to} under ${known?.id ?? ''}: ${describeFilter(filter)}`,
     form === 'token'
-      ? `Issue a ${kindName(kind)} activation token on ${to} with the cluster ID of ${cluster} as its id (${activation === 'auto' ? 'encrypted, else wrapped' : activation}), and use it`
+      ? `Issue a ${kindName(kind)} activation token on ${to} with the cluster ID of ${cluster} as its id (${activation === 'auto' ? 'encrypted, otherwise wrapped' : activation}), and use it`
       : `Give ${cluster} the cluster addresses of ${to}${addresses ? `: ${addresses.join(', ')}` : ''}`,
-    filter && 'Make sure of the filter again, and compare it',
+    filter && 'Confirm the filter again, and compare it',
     `Wait until ${cluster} ${kind === 'dr' ? 'streams from' : 'follows'} ${to}`,
     kind === 'performance' && 'Compare the dynamic filter on both sides',
     !known?.filter && COMPARE_ROOTS,

@@ -128,7 +128,7 @@ describe('on a simulated deployment', () => {
       expect.objectContaining({
         ...{ name: 'one primary that makes the token', verdict: 'fail' },
         observed: holding('west secondary'),
-        next: holding('the one that is there counts until its end'),
+        next: holding('The existing one is valid until it expires'),
       }),
     ]);
     expect(await bench.failure('rotateBatchToken', asked)).toMatchObject({ retryable: true });

@@ -215,7 +215,7 @@ describe('a paths filter', () => {
     expect(bench.cluster('east').filterOf('another-team')).toEqual(DENY);
     // What the inventory knows is named by its cluster.
     const own = await reconcile({ ids: { [bench.cluster('europe').clusterId]: DENY } });
-    expect(failing(own)[0]?.next).toBe('Name europe by its name instead.');
+    expect(failing(own)[0]?.next).toBe('Name the cluster europe instead of its id.');
   });
 });
 
@@ -250,7 +250,7 @@ describe('a secondary of another team', () => {
     const authority = await approved();
     const { warnings, operations } = runbookPlan.parse(JSON.parse(authority.plan.text));
     const print = (createHash('sha256').update(publicKey).digest('hex').match(/.{8}/g) ?? []).join(' ');
-    expect(warnings.join()).toContain(`compare its SHA-256 with the other team by another channel: ${print}`);
+    expect(warnings.join()).toContain(`compare the SHA-256 of the key with the other team through another channel: ${print}`);
     expect(JSON.stringify(operations)).toContain(`${ID} for 30m; public key SHA-256 ${print}`);
     const others = [{ id: 'another' }, { publicKey: Buffer.alloc(32, 8).toString('base64') }, { ttl: '4h' }];
     for (const other of others)

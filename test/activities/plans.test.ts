@@ -113,7 +113,7 @@ describe('the rights that a plan asks for are those of its operations', () => {
   it('a filter that may not be read is told: nothing is wiped beside one, and a decommission leaves it', async () => {
     const onboarding = async () =>
       failing(await bench.assess('performanceSecondaryOnboarding', ONBOARDING)).find(
-        ({ name }) => name === 'no wider than the filter that stands',
+        ({ name }) => name === 'no wider than the existing filter',
       );
     expect(await onboarding()).toMatchObject({
       observed: 'it could not be read: PERMISSION_DENIED',
@@ -134,7 +134,7 @@ describe('the rights that a plan asks for are those of its operations', () => {
     ]);
     const ending = { kind: 'performance', primary: 'east', secondary: 'asia' };
     const { plan } = await bench.assess('secondaryDecommission', ending);
-    expect(plan?.text).toContain('stays on east: if there is one: it could not be read, PERMISSION_DENIED.');
+    expect(plan?.text).toContain('stays on east: not readable (PERMISSION_DENIED), if there is one.');
   });
 
   it('what the credential of a new primary may do with the marker is known before the outage', async () => {
@@ -209,6 +209,6 @@ it('a promotion and a re-pointing go on with a dead and a sealed standby, and na
     expect(preconditions).toContainEqual(older);
   // It is the only one that says nothing, and none that was seen to be primary already.
   expect((await promotion({ mode: 'unplanned' })).preconditions).toMatchObject([
-    { verdict: 'fail', next: 'Say in "from" which cluster was the performance primary.' },
+    { verdict: 'fail', next: 'Name the cluster that was the performance primary with {"from": ...}.' },
   ]);
 });

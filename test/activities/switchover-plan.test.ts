@@ -268,7 +268,7 @@ it('nothing is planned for a cluster that is the primary already, and it is said
   for (const more of [{}, { from: 'east' }]) {
     const { preconditions, plan } = await assess({ to: 'east', ...more });
     expect(preconditions).toMatchObject([
-      { verdict: 'fail', next: holding('east is the DR primary already: there is nothing to do.') },
+      { verdict: 'fail', next: holding('east is already the DR primary: there is nothing to do.') },
     ]);
     expect(plan).toBeUndefined();
   }

@@ -224,7 +224,7 @@ describe('a switchover by the command line alone', () => {
     const watched = await cli(['watch', scenario.name], { env });
     const why = 'FAILED: a DR primary and its secondary';
     expect([watched.code, watched.out]).toEqual([3, expect.stringContaining(why)]);
-    expect(watched.out).toContain('the input of an earlier run, which the start form of the Web UI fills in?');
+    expect(watched.out).toContain('the input of an earlier run, which the Web UI fills into its start form?');
     const [, summary = ''] = watched.out.split('\nRefused: ');
     expect(summary).toMatch(new RegExp(`^drSwitchover of .*\n +${why}`));
     const { out } = await cli(['status', workflowId], { env });

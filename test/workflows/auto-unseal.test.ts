@@ -83,7 +83,7 @@ describe('auto-unseal', () => {
     expect(planText).toContain(
       'The recovery keys of west are gone too: the recovery key shares of east are its recovery keys',
     );
-    expect(planText).toContain('to restart the service on each: it unseals itself (awskms)');
+    expect(planText).toContain('restart the service on each, which then unseals itself (awskms)');
     await run.approve('wipe');
     const { what, instructions } = await run.waitsFor('action');
     expect(what).toContain('restarted if they unseal themselves');

@@ -199,7 +199,7 @@ describe('replication ends', () => {
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], gates: [{ gate: 'disable' }] });
       const { clusterId } = scenario.state('europe-dr');
       expect(warnings(report)).toContain(`europe-dr (id ${clusterId}) is cut off for good`);
-      expect(warnings(report)).toContain('The performance replication of europe (secondary) stays as it is.');
+      expect(warnings(report)).toContain('The performance replication of europe (secondary) stays unchanged.');
       expect(report.leftToDo).toEqual([expect.stringContaining('europe-dr is still a secondary')]);
       expect(report.result).toMatchObject({ was: 'primary', cutOff: [{ id: clusterId, cluster: 'europe-dr' }] });
       expect(scenario.state('europe').dr.mode).toBe('disabled');

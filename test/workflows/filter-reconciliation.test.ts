@@ -47,7 +47,7 @@ describe('paths filters become what is wanted', () => {
     // Europe was as wanted but for the writing of its path.
     expect(scenario.calls('east', pathOf(scenario, 'europe'))).toBe(0);
     expect(warnings(report)).toEqual([
-      'The filter of asia is narrower (no paths filter becomes allow eu-customers/, kv/). What is newly kept away is deleted on asia: its clients lose it at once.',
+      'The filter of asia becomes narrower (no paths filter becomes allow eu-customers/, kv/). Data that is newly kept away is deleted on asia: its clients lose it immediately.',
     ]);
     const result = {
       before: { europe: deny('us-customers/'), asia: 'none' },
@@ -68,7 +68,7 @@ describe('paths filters become what is wanted', () => {
     expect(statuses(scenario, 'east', endpoint)).toEqual([0]);
     expect(filterOf(scenario, 'asia')).toBeUndefined();
     expect(warnings(report)).toEqual([
-      'The filter of asia is deleted (allow eu-customers/, kv/ becomes no paths filter): all of it is sent to asia, and cannot be called back.',
+      'The filter of asia is deleted (allow eu-customers/, kv/ becomes no paths filter): everything is then sent to asia, and cannot be recalled.',
     ]);
     expect(report.gates).toMatchObject([{ gate: 'filter', state: 'approved' }]);
   });

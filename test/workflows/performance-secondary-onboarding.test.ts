@@ -70,7 +70,7 @@ describe('a new performance secondary', () => {
       const made = await post(scenario, 'oceania', 'performance/secondary/generate-public-key', {});
       const { secondary_public_key: publicKey } = (JSON.parse(made) as { data: { secondary_public_key: string } }).data;
       const said = { primary: 'east', outside: { id, publicKey } };
-      expect(await scenario.refusal(NAME, said)).toContain('what it may see is said');
+      expect(await scenario.refusal(NAME, said)).toContain('its paths filter is specified');
       const run = await scenario.begin(NAME, { ...said, filter: FILTER }, 'approve wipe');
       const { instructions } = await run.waitsFor('action');
       const token = /anybody else: (\S+)$/.exec(instructions[0] ?? '')?.[1] ?? '';
@@ -149,7 +149,7 @@ describe('a new performance secondary', () => {
       const standing = `cluster/filter/${scenario.service.cluster('oceania').clusterId}`;
       const { storage } = scenario.service.cluster('east');
       storage.write(standing, { type: 'filter', filter: FILTER }, scenario.service.now());
-      const wider = 'no wider than the filter that stands';
+      const wider = 'no wider than the existing filter';
       expect(await refusal('oceania', { filter: 'none' })).toContain(wider);
       storage.write(standing, null, scenario.service.now());
       for (const [primary, secondary, why] of [

@@ -104,7 +104,7 @@ describe('a provided operation token', () => {
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'rolled-back' });
       expect(report.preconditions).toContainEqual(
-        expect.objectContaining({ name: 'exit: a token for the way back', verdict: 'warn' }),
+        expect.objectContaining({ name: 'exit: a token for the rollback', verdict: 'warn' }),
       );
       await expectServiceOn(scenario, 'west');
       await expectClean(scenario, run);

@@ -136,7 +136,7 @@ describe('a secondary that is to follow another primary', () => {
       loseAnswers(scenario, lost);
       const report = await scenario.play(NAME, europeTo('east', 'token'), 'renew repoint');
       const { warnings, choices } = report.plan?.content ?? {};
-      expect(warnings?.join(' ')).toContain('may receive what is kept away from it: us-customers/');
+      expect(warnings?.join(' ')).toContain('may receive what its filter keeps away: us-customers/');
       expect(choices).toMatchObject({ filter: 'deny us-customers/', form: 'token' });
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
       expect(statuses(scenario, 'europe', UPDATE)).toEqual([0]);
