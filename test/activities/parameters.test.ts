@@ -250,7 +250,9 @@ describe('a secondary of another team', () => {
     const authority = await approved();
     const { warnings, operations } = runbookPlan.parse(JSON.parse(authority.plan.text));
     const print = (createHash('sha256').update(publicKey).digest('hex').match(/.{8}/g) ?? []).join(' ');
-    expect(warnings.join()).toContain(`compare the SHA-256 of the key with the other team through another channel: ${print}`);
+    expect(warnings.join()).toContain(
+      `compare the SHA-256 of the key with the other team through another channel: ${print}`,
+    );
     expect(JSON.stringify(operations)).toContain(`${ID} for 30m; public key SHA-256 ${print}`);
     const others = [{ id: 'another' }, { publicKey: Buffer.alloc(32, 8).toString('base64') }, { ttl: '4h' }];
     for (const other of others)

@@ -62,7 +62,9 @@ describe('an unplanned DR failover', () => {
       expect(report.loss?.why).toContain('there are no WAL samples');
       expect(report.outage?.startedBecause).toContain('the last heartbeat of east');
       // One last heartbeat, wherever it is told.
-      const heard = [...JSON.stringify(report).matchAll(/last heartbeat of east: (\d[\d:.T-]+Z)/g)].map(([, when]) => when);
+      const heard = [...JSON.stringify(report).matchAll(/last heartbeat of east: (\d[\d:.T-]+Z)/g)].map(
+        ([, when]) => when,
+      );
       expect(new Set(heard)).toEqual(new Set([report.outage?.startedAt]));
       expect(report.outage?.totalMs).toBeGreaterThan(0);
       expect(report.outage?.peopleMs).toBeGreaterThan(0);
