@@ -15,7 +15,7 @@ const NODE_TIMEOUT_MS = 3_000;
 /** `server_time_utc` has whole seconds and is read a moment before or after the status. */
 const CLOCK_TOLERANCE_MS = 2_000;
 
-/** What one node said of itself, with the worker's clock around it. Times are epoch ms. */
+/** What one node reported about itself, with the worker's time before and after. Times are epoch ms. */
 export interface NodeHealth {
   readonly address: string;
   readonly health: Health;
@@ -28,7 +28,7 @@ export async function observeCluster(access: ClusterAccess, signal: AbortSignal)
   return (await observeWithHealths(access, signal)).observation;
 }
 
-/** As {@link observeCluster}, with what the nodes said of themselves. */
+/** As {@link observeCluster}, with the health of each node. */
 export async function observeWithHealths(
   access: ClusterAccess,
   signal: AbortSignal,
@@ -39,7 +39,7 @@ export async function observeWithHealths(
   const began = performance.now();
   const asked = Promise.all(entry.addresses.map((address) => observeNode(client, address, signal)));
   const leadsAlone = async (address: string) =>
-    (await asked).every(({ health: told }) => told && leads(told.health) === (told.address === address));
+    (await asked).every(({ health: seen }) => seen && leads(seen.health) === (seen.address === address));
   const [nodes, seal, active] = await Promise.all([
     asked,
     observeSeal(access, signal),
@@ -65,7 +65,7 @@ export async function observeWithHealths(
   };
   if ('error' in active) return { observation: { ...base, reachable: false, error: active.error }, healths };
   const { node: activeNode, status } = active;
-  // Where the active node had to be looked for, the clock of the first wave is older than the status.
+  // If the active node had to be searched for, the clock of the first reads is older than the status.
   const isLate = performance.now() - began > CLOCK_TOLERANCE_MS / 2;
   const serverNow = isLate
     ? serverTime(await healthOf(client, activeNode, signal))
@@ -105,7 +105,7 @@ async function observeNode(
   }
 }
 
-/** The seal of a cluster, as any node of it tells it, sealed or not; undefined where none does. */
+/** The seal of a cluster, as any of its nodes reports it, sealed or not; undefined if none does. */
 export async function observeSeal({ client }: ClusterAccess, signal: AbortSignal): Promise<ClusterObservation['seal']> {
   const seal = await client.sys
     .sealStatus({ signal, timeoutMs: NODE_TIMEOUT_MS })
@@ -128,12 +128,12 @@ export async function readSlot(
   return { started, fingerprint, progress, required };
 }
 
-/** What one node says of itself, with its clock: `server_time_utc`, exact to a second. */
+/** The health of one node, with its clock: `server_time_utc`, exact to a second. */
 export function healthOf(client: ServiceClient, node: string, signal: AbortSignal): Promise<Health | undefined> {
   return client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS }).catch(orElse(signal, () => undefined));
 }
 
-/** Whether a node says of itself that it leads: what `is_self` of `sys/leader` says too. */
+/** Whether a node reports that it is the active one, as `is_self` of `sys/leader` also does. */
 function leads(health: Health | undefined): boolean {
   return health !== undefined && !health.standby && (health.status === 200 || health.status === 472);
 }
@@ -143,10 +143,10 @@ export function serverTime(health: Health | undefined): number | undefined {
 }
 
 /**
- * Reads one replication kind of the node that is active by agreement: roles and leaders change under the activities, and a
- * standby may tell what was.
+ * Reads one kind of replication from the node that the nodes agree is active: roles and leaders change while activities
+ * run, and a standby may report an old state.
  *
- * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
+ * @throws RunbookError SERVICE_UNAVAILABLE, which is retryable, if the node restarts and reports no mode
  */
 export async function readKind(
   access: ClusterAccess,
@@ -162,7 +162,7 @@ export async function readKind(
   return observeReplication(demandMode(access, status), serverTime(health));
 }
 
-/** As {@link readKind}, where nothing depends on the age of a heartbeat: the clock is not asked for, and none is told. */
+/** As {@link readKind}, if nothing depends on the age of a heartbeat: the clock is not read, and no age is reported. */
 export async function readStatus(
   access: ClusterAccess,
   kind: ReplicationKind,
@@ -173,15 +173,15 @@ export async function readStatus(
   return observeReplication(demandMode(access, status), undefined);
 }
 
-/** How the replication of a cluster is read, and told, while a state of it is awaited. */
+/** How the replication of a cluster is read and described while an activity waits for a state. */
 export function replicationOf(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal, read = readKind) {
   return { read: () => read(access, kind, signal), describe: describeReplication, cluster: access.entry.name };
 }
 
-/** What an active node tells of its mode; of one that restarts it is waited for. */
+/** Requires an active node to report its mode; a node that restarts is retried. */
 export function demandMode({ entry }: ClusterAccess, status: ReplicationStatus): ReplicationStatus {
   if (status.mode !== 'unknown') return status;
-  throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its mode: it restarts.`, {
+  throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not report its mode: it is restarting.`, {
     cluster: entry.name,
     observed: 'mode unknown',
     needed: 'a mode',
@@ -189,10 +189,10 @@ export function demandMode({ entry }: ClusterAccess, status: ReplicationStatus):
 }
 
 /**
- * What a status answer says, in the form that reports keep. WAL indexes become decimal strings.
+ * A status response in the form that reports store. WAL indexes become decimal strings.
  *
- * @param serverNow - the clock of the node that answered, epoch ms: the worker's own clock says nothing of heartbeats.
- *   Where it is absent, ages are not known.
+ * @param serverNow - the clock of the node that answered, epoch ms: the worker's own clock cannot date heartbeats.
+ *   If it is absent, ages are not known.
  */
 export function observeReplication(status: ReplicationStatus, serverNow: number | undefined): ReplicationObservation {
   switch (status.mode) {
@@ -235,7 +235,7 @@ function commonOf(
 function observePeer(peer: ReplicationPeer, serverNow: number | undefined): PeerObservation {
   const heard = peer.lastHeartbeat === undefined ? Number.NaN : Date.parse(peer.lastHeartbeat);
   const age = serverNow === undefined ? Number.NaN : serverNow - heard;
-  // Whole seconds of the server's clock are a little behind; a heartbeat far in its future says nothing.
+  // The server's clock, in whole seconds, is a little behind; a heartbeat far in its future is not readable.
   const readable = age >= -CLOCK_TOLERANCE_MS;
   return {
     id: peer.nodeId,
@@ -253,23 +253,23 @@ function errorText(error: unknown): string {
 
 /**
  * Whether a secondary is alive: connected to a primary whose heartbeat is fresh by the secondary's own clock.
- * `stream-wals` alone proves nothing. Only where no peer tells any heartbeat, as old versions do, `connected` counts.
+ * `stream-wals` alone proves nothing. Only if no peer reports a heartbeat, as in old versions, `connected` counts.
  */
 export function isAlive(replication: ReplicationObservation | undefined, heartbeatAgeMs: number): boolean {
   const peers = replication?.peers ?? [];
-  const told = peers.some((peer) => peer.heartbeatAgeMs !== undefined || peer.heartbeatUnreadable === true);
+  const reported = peers.some((peer) => peer.heartbeatAgeMs !== undefined || peer.heartbeatUnreadable === true);
   return peers.some(
     (peer) =>
-      peer.connected && (told ? peer.heartbeatAgeMs !== undefined && peer.heartbeatAgeMs <= heartbeatAgeMs : true),
+      peer.connected && (reported ? peer.heartbeatAgeMs !== undefined && peer.heartbeatAgeMs <= heartbeatAgeMs : true),
   );
 }
 
-/** A secondary that is in step, and hears its primary: `stream-wals` is still told with a dead one. */
+/** A secondary that is in step, and hears its primary: `stream-wals` is still reported with a dead one. */
 export function streamsAndLives(seen: ReplicationObservation | undefined, heartbeatAgeMs: number): boolean {
   return seen?.mode === 'secondary' && seen.state === 'stream-wals' && isAlive(seen, heartbeatAgeMs);
 }
 
-/** The freshest heartbeat of all peers, ms; undefined where none is told. */
+/** The freshest heartbeat of all peers, ms; undefined if none is reported. */
 export function heartbeatAge(replication: ReplicationObservation | undefined): number | undefined {
   const ages = (replication?.peers ?? []).flatMap((peer) => peer.heartbeatAgeMs ?? []);
   return ages.length === 0 ? undefined : Math.min(...ages);
@@ -288,7 +288,7 @@ export function describeReplication(replication: ReplicationObservation | undefi
   return parts.filter((part) => part !== undefined && part !== '').join(', ');
 }
 
-/** A kind of replication in a sentence. */
+/** The name of a kind of replication in a sentence. */
 export function kindName(kind: ReplicationKind): string {
   return kind === 'dr' ? 'DR' : 'performance';
 }

@@ -19,20 +19,20 @@ export interface ArrivedSignal {
   readonly arrival: number;
   /** Number of its event in the run's history. */
   readonly eventId: number;
-  /** Anything at all: nobody looked at it yet. */
+  /** Any value: not validated yet. */
   readonly content: unknown;
   /** The event's time, epoch ms. */
   readonly at: number;
-  /** Who sent it; undefined where the server records no senders: authentication is off, or older than 1.31. */
+  /** Who sent it; undefined if the server records no senders: its authentication is off, or it is older than 1.31. */
   readonly principal: Principal | undefined;
 }
 
 type Numbered = readonly [arrival: number, event: HistoryEvent];
 
 /**
- * What people sent to a run, read where it arrived: in the run's own history. So nothing that was not looked at yet is
- * copied into the input of an activity, where it would be recorded once more. Handlers get no event ID: the n-th signal
- * of a name that a run handled is the n-th event of that name in its history (rule 18).
+ * What people sent to a run, read from the run's own history. So nothing unvalidated is copied into the input of an
+ * activity, where it would be recorded once more. Handlers get no event ID: the n-th signal of a name that a run handled
+ * is the n-th event of that name in its history (rule 18).
  */
 export class ArrivedSignals {
   readonly #run: RunContext;
@@ -45,8 +45,8 @@ export class ArrivedSignals {
   /**
    * The signals of these numbers, in this order.
    *
-   * @param signal - `unknown` for those of names that no runbook knows
-   * @throws RunbookError DOCUMENT_INVALID where the history holds no such signal
+   * @param signal - `unknown` for signals whose names no runbook knows
+   * @throws RunbookError DOCUMENT_INVALID if the history contains no such signal
    */
   async of(signal: SignalName | 'unknown', arrivals: readonly number[]): Promise<readonly ArrivedSignal[]> {
     const events = new Map(await this.#named(signal));
@@ -57,7 +57,7 @@ export class ArrivedSignals {
     });
   }
 
-  /** Every signal of a name that is in the history now, and every update, the earliest first. */
+  /** Every signal and every update of a name that is in the history now, earliest first. */
   async every(signal: SignalName): Promise<readonly ArrivedSignal[]> {
     return (await this.#named(signal)).map(arrivedSignal).toSorted((one, other) => one.at - other.at);
   }
@@ -83,7 +83,7 @@ export class ArrivedSignals {
       const name = signaled?.signalName;
       return wanted === 'unknown' ? typeof name === 'string' && !KNOWN.has(name) : name === wanted;
     });
-    // Those that the run accepted: the others left no event.
+    // Only updates that the run accepted: the others leave no event.
     const updates = events.filter((event) => updateInput(event)?.name === wanted);
     return [...numbered(signals, 0), ...numbered(updates, UPDATES_FROM)];
   }
@@ -102,7 +102,7 @@ function numbered(events: readonly HistoryEvent[], from: number): Numbered[] {
 /**
  * The history of a run, read from Temporal.
  *
- * @throws RunbookError TEMPORAL_UNAVAILABLE, which may pass: nothing was sent to any cluster
+ * @throws RunbookError TEMPORAL_UNAVAILABLE, which is retryable: nothing was sent to any cluster
  */
 export async function historyOf(
   client: Pick<Client, 'workflow'>,
@@ -113,14 +113,14 @@ export async function historyOf(
   } catch (error) {
     throw new RunbookError('TEMPORAL_UNAVAILABLE', "The run's own history cannot be read.", {
       retryable: true,
-      observed: `Temporal did not give the history of the run (${error instanceof Error ? error.name : 'no error'})`,
-      needed: 'the history of the run, which says what people sent and what was begun',
-      next: 'Nothing was sent to the cluster. Look at Temporal, then retry.',
+      observed: `Temporal did not return the history of the run (${error instanceof Error ? error.name : 'no error'})`,
+      needed: 'the history of the run, which shows what people sent and what was started',
+      next: 'Nothing was sent to the cluster. Check Temporal, then retry.',
     });
   }
 }
 
-/** The first event of a run: how it was started, and by whom. Undefined where the server says nothing of it. */
+/** The first event of a run: how it was started, and by whom. Undefined if the server does not return it. */
 export async function startOf(
   { connection }: Pick<Client, 'connection'>,
   { ns: namespace, wid: workflowId, rid: runId }: RunContext,
@@ -155,23 +155,22 @@ function principalOf({ principal }: HistoryEvent): Principal | undefined {
   return name === undefined ? undefined : { type: textOf(principal?.type) ?? '', name };
 }
 
-/** What the history of this run does not hold. */
+/** The refusal of a document that is not in the history of this run. */
 export function noSuchSignal(): RunbookError {
   return new RunbookError(
     'DOCUMENT_INVALID',
-    'The document is refused: the history of this run holds no such signal with this content.',
+    'The document is refused: the history of this run contains no such signal with this content.',
   );
 }
 
-/** A signal by its name and its number among those of this name; `unknown`: those of names that no runbook knows. */
+/** A signal, by its name and its number among those of that name; `unknown`: signals whose names no runbook knows. */
 interface NumberedSignal {
   readonly signal: SignalName | 'unknown';
   readonly arrival: number;
 }
 
 /**
- * The events of signals with key shares in plain text: those that are to be purged. Nothing of what they say leaves the
- * worker.
+ * The events of signals with key shares in plain text, which must be purged. Nothing of their content leaves the worker.
  */
 export async function readSignalEvents({ signals }: { readonly signals: readonly NumberedSignal[] }): Promise<{
   readonly events: readonly (NumberedSignal & { readonly eventId: number })[];

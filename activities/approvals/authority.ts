@@ -20,52 +20,52 @@ import { planDigest } from './planning';
 import type { ArrivedSignal } from './arrived-signals';
 import { ArrivedSignals, noSuchSignal } from './arrived-signals';
 
-/** What a dangerous activity was given to prove that people approved it. */
+/** What a dangerous activity receives as proof that people approved it. */
 export interface Approved {
   readonly deployment: string;
   readonly authority: Authority;
 }
 
 /**
- * Verifies for itself that one dangerous operation was approved: the approved plan allows exactly it, on the clusters
- * with these cluster IDs, and the gate of the operation is satisfied by the policy of the inventory.
+ * Verifies independently that one dangerous operation was approved: the approved plan allows exactly this operation, on
+ * the clusters with these cluster IDs, and the gate of the operation is satisfied under the policy of the inventory.
  *
- * @param doing - what it is about to do; `on` and `with` are as it read them from the service
+ * @param intended - the operation to run; `on` and `with` are as read from the service
  * @throws RunbookError NOT_APPROVED
  */
-export async function verifyOperation(approved: Approved, doing: AllowedOperation): Promise<RunbookPlan> {
+export async function verifyOperation(approved: Approved, intended: AllowedOperation): Promise<RunbookPlan> {
   const plan = readPlan(approved);
-  if (!plan.operations.some((allowed) => isSame(allowed, doing))) {
+  if (!plan.operations.some((allowed) => isSame(allowed, intended))) {
     throw notApproved(
-      `the plan does not allow ${doing.operation} on ${describe(doing.on)}${doing.with ? ` with ${describe(doing.with)}` : ''}${doing.detail === undefined ? '' : ` (${doing.detail})`}`,
+      `the plan does not allow ${intended.operation} on ${describe(intended.on)}${intended.with ? ` with ${describe(intended.with)}` : ''}${intended.detail === undefined ? '' : ` (${intended.detail})`}`,
       NEEDED_PLAN,
     );
   }
-  for (const gate of gatesOf(plan, doing.operation)) await requireGate(approved, gate, plan);
+  for (const gate of gatesOf(plan, intended.operation)) await requireGate(approved, gate, plan);
   return plan;
 }
 
 /**
- * As {@link verifyOperation}, right before a call that begins something: the approvals must not be too old for that, and the
- * inventory must be the one that people approved by. What ends an outage is judged by the inventory as it is: a hook may
- * have had to be corrected meanwhile.
+ * As {@link verifyOperation}, right before a call that starts something: the approvals must also not be too old, and the
+ * inventory must be the one that people approved with. A call that ends an outage is judged by the current inventory: a
+ * hook may have had to be corrected in the meantime.
  *
  * @throws RunbookError NOT_APPROVED
  */
-export async function verifyBeginning(approved: Approved, doing: AllowedOperation): Promise<RunbookPlan> {
-  const plan = await verifyOperation(approved, doing);
+export async function verifyBeginning(approved: Approved, intended: AllowedOperation): Promise<RunbookPlan> {
+  const plan = await verifyOperation(approved, intended);
   if (isOfAnotherInventory(plan))
-    throw notApproved('the inventory was changed since the plan was made', INVENTORY_AS_APPROVED, PUT_BACK);
+    throw notApproved('the inventory has changed since the plan was made', INVENTORY_AS_APPROVED, PUT_BACK);
   const { requestedBy } = plan;
-  await demandInTime({ ...approved, gate: lastGateOf(plan, doing.operation), requestedBy });
+  await demandInTime({ ...approved, gate: lastGateOf(plan, intended.operation), requestedBy });
   return plan;
 }
 
 /**
- * How the plan names the other side of an operation on a cluster: to be verified with what is read of it.
+ * How the plan identifies the other cluster of an operation, to be compared with what is read from that cluster.
  *
  * @param cluster - its name
- * @throws RunbookError NOT_APPROVED where it allows no such operation
+ * @throws RunbookError NOT_APPROVED if it allows no such operation
  */
 export function otherSideOf(
   approved: Approved,
@@ -83,23 +83,23 @@ export function otherSideOf(
 /**
  * Verifies that one of several operations, tried in this order, is approved.
  *
- * @throws RunbookError NOT_APPROVED: the refusal that new approvals would end, where there is one, else the first
+ * @throws RunbookError NOT_APPROVED: the refusal that new approvals would resolve, if there is one; otherwise the first
  */
 export async function verifyOneOf(operations: readonly (() => Promise<unknown>)[]): Promise<void> {
-  let telling: RunbookError | undefined;
+  let refusal: RunbookError | undefined;
   for (const verify of operations) {
     try {
       await verify();
       return;
     } catch (error) {
       if (!isRunbookError(error, 'NOT_APPROVED')) throw error;
-      if (telling === undefined || error.about === APPROVALS_TOO_OLD) telling = error;
+      if (refusal === undefined || error.about === APPROVALS_TOO_OLD) refusal = error;
     }
   }
-  if (telling) throw telling;
+  if (refusal) throw refusal;
 }
 
-/** The gate of an operation. From a table of ours and never from input. */
+/** The gate of an operation: from our own table, never from input. */
 export function gateOf(operation: GatedOperation): GateName {
   return OPERATION_GATES[operation];
 }
@@ -109,23 +109,23 @@ export function lastGateOf(plan: RunbookPlan, operation: GatedOperation): GateNa
   return gatesOf(plan, operation).at(-1) ?? gateOf(operation);
 }
 
-/** Every gate that must be met: where the plan has a go, it is the last one before all that the plan allows. */
+/** Every gate that must be met: if the plan has a go, it is the last gate before every operation of the plan. */
 function gatesOf({ choices }: RunbookPlan, operation: GatedOperation): readonly GateName[] {
-  // A token is in hand, and proven, before anybody says go.
+  // A token is available, and verified, before anybody approves the go.
   const before = operation === 'operation-token.take';
   return choices['go'] === 'required' && !before ? [gateOf(operation), 'go'] : [gateOf(operation)];
 }
 
 const NEEDED_PLAN = 'an operation that the approved plan allows, on the clusters that it names';
 
-function isSame(allowed: AllowedOperation, doing: AllowedOperation): boolean {
+function isSame(allowed: AllowedOperation, intended: AllowedOperation): boolean {
   const same = (a: AllowedOperation['with'], b: AllowedOperation['with']) =>
     a?.cluster === b?.cluster && a?.clusterId === b?.clusterId && a?.clusterId !== '';
   return (
-    allowed.operation === doing.operation &&
-    same(allowed.on, doing.on) &&
-    same(allowed.with, doing.with) &&
-    allowed.detail === doing.detail
+    allowed.operation === intended.operation &&
+    same(allowed.on, intended.on) &&
+    same(allowed.with, intended.with) &&
+    allowed.detail === intended.detail
   );
 }
 
@@ -134,7 +134,7 @@ function describe({ cluster, clusterId }: AllowedOperation['on']): string {
 }
 
 function readPlan({ deployment, authority }: Approved): RunbookPlan {
-  // Only an input that was made by hand has none.
+  // Only an input that was made manually has none.
   if ((authority as Authority | undefined) === undefined) throw notApproved('no plan was given', NEEDED_PLAN);
   const { text, digest } = authority.plan;
   if (planDigest(text) !== digest)
@@ -154,8 +154,12 @@ async function requireGate({ deployment, authority }: Approved, gate: GateName, 
     throw notApproved(`${escapeUntrusted(judged.rejectedBy.name)} rejected at gate ${gate}`, needed);
   if (judged.satisfied) return;
   const changed = isOfAnotherInventory(plan);
-  const why = changed ? ', by the inventory, which was changed since the plan was made' : '';
-  throw notApproved(`gate ${gate} misses ${judged.missing.join('; ')}${why}`, needed, changed ? PUT_BACK : undefined);
+  const why = changed ? ' (the inventory has changed since the plan was made)' : '';
+  throw notApproved(
+    `gate ${gate} is missing ${judged.missing.join('; ')}${why}`,
+    needed,
+    changed ? PUT_BACK : undefined,
+  );
 }
 
 function isOfAnotherInventory(plan: RunbookPlan): boolean {
@@ -163,9 +167,9 @@ function isOfAnotherInventory(plan: RunbookPlan): boolean {
 }
 
 const INVENTORY_AS_APPROVED =
-  'people, gates, clusters, hooks, ceremony, quiesce, walStill limits and snapshot as the plan was approved with';
+  'the people, gates, clusters, hooks, ceremony, quiesce, walStill limits and snapshot of the approved plan';
 const PUT_BACK =
-  'Put the inventory back as it was when people approved, and decide retry; or end the run and start again: the new plan names the inventory of now.';
+  'Restore the inventory to what it was when people approved, and decide retry; or end the run and start again: the new plan uses the current inventory.';
 
 function notApproved(
   why: string,
@@ -175,15 +179,15 @@ function notApproved(
   return new RunbookError('NOT_APPROVED', `This is not approved: ${why}.`, { observed: why, needed, next });
 }
 
-/** Beside `validFor`: what the steps between an open gate and the change that it is about may take, ms. */
+/** Added to `validFor`: the time limit for the steps between an open gate and its change, ms. */
 export const STEPS_MS = 60 * 60_000;
 
 /** When the approvals that a gate needs arrived, epoch ms. */
 interface Given {
   readonly oldest: number;
-  /** The one with which the gate was met. */
+  /** The approval that met the gate. */
   readonly met: number;
-  /** The last time that the server is known to have recorded: of this attempt, or of the newest event of its run. */
+  /** The latest time that the server recorded: of this attempt, or of the newest event of its run. */
   readonly recorded: number;
 }
 
@@ -194,12 +198,12 @@ interface Judged extends Approved {
 }
 
 /**
- * Called right before a change that begins something, with approvals that were verified: they count for `validFor` of
- * their gate, and an hour more. They count from when the gate was met by the server's record of the signals, which is at
- * most `validFor` after the oldest of them: a gate is open for that long. Or from the beginning of the window, where that
- * is later. Never called for what ends an outage (decision 40).
+ * Called right before a change that starts something, with verified approvals: they count for the `validFor` of their
+ * gate plus an hour. That time runs from when the gate was met, by the server's record of the signals, but at most from
+ * `validFor` after the oldest approval, because a gate is open for that long. If the window begins later, it runs from
+ * there. Never called for what ends an outage (decision 40).
  *
- * @throws RunbookError NOT_APPROVED where they are older, or where the window has not begun or is long over
+ * @throws RunbookError NOT_APPROVED if they are older, or if the window has not begun or is long over
  */
 async function demandInTime(judged: Judged): Promise<void> {
   const history = new ArrivedSignals(currentExecution().run);
@@ -219,7 +223,7 @@ function demandYoung(
   { oldest, met, recorded }: Given,
   {
     from = 0,
-    next = `Nothing was sent. Decide retry: gate ${gate} is asked again, and the run goes on with what it holds. If new approvals are refused too, compare the clocks of the workers and of the Temporal server.`,
+    next = `Nothing was sent. Decide retry: the run asks gate ${gate} again, and continues with what it has. If new approvals are refused too, compare the clocks of the workers and of the Temporal server.`,
   }: { readonly from?: number | undefined; readonly next?: string } = {},
 ): void {
   const { validForMs } = findDeployment(currentExecution().inventory, deployment).gates[gate];
@@ -228,16 +232,16 @@ function demandYoung(
   const now = Math.max(Date.now(), recorded);
   if (now <= until) return;
   const late = met > oldest + validForMs ? ` with an approval of ${iso(oldest)}` : '';
-  const observed = `gate ${gate} was met at ${iso(met)}${late}, which counts until ${iso(until)}; it is ${iso(now)} here, and Temporal's last record is of ${iso(recorded)}`;
-  const needed = `approvals of gate ${gate} that are not older than its validFor and an hour`;
+  const observed = `gate ${gate} was met at ${iso(met)}${late}, which counts until ${iso(until)}; it is ${iso(now)} here, and Temporal's latest record is from ${iso(recorded)}`;
+  const needed = `approvals of gate ${gate} that are not older than its validFor plus an hour`;
   throw tooLate(gate, observed, needed, { about: APPROVALS_TOO_OLD, next });
 }
 
 /**
- * As {@link demandInTime} without a window, for a promotion whose primary is gone, and for its fence: where nobody heard
- * the primary since the first of the needed approvals, it is the outage that people approved to end, and none is too old.
+ * As {@link demandInTime} without a window, for a promotion whose primary is gone, and for its fence: if nobody heard the
+ * primary since the first needed approval, this is still the outage that people approved to end, and none is too old.
  *
- * @param candidate - what the cluster that is to be promoted says of its replication; where it tells no heartbeat, nothing says that the primary came back
+ * @param candidate - the replication status of the cluster to promote; if it reports no heartbeat, nothing shows that the primary came back
  */
 export async function demandSameOutage(judged: Judged, candidate: ReplicationObservation): Promise<void> {
   const age = heartbeatAge(candidate);
@@ -249,12 +253,12 @@ export async function demandSameOutage(judged: Judged, candidate: ReplicationObs
 }
 
 /**
- * When the approvals that their gate needs arrived. A signed one counts from its first signal in the history of the run, so
- * that sending it again makes it no younger; one of the server's record from the very signal that it names; a claim from
- * its last. One that no signal of this run brought does not count. Where people were asked again, the older ones that the
- * gate does not need any more are left out.
+ * When the approvals that their gate needs arrived. A signed approval counts from its first signal in the history of the
+ * run, so sending it again makes it no younger; one attested by the server's record, from the very signal that it names;
+ * a claim, from its last signal. An approval that no signal of this run brought does not count. If people were asked
+ * again, older approvals that the gate no longer needs are left out.
  *
- * @throws RunbookError NOT_APPROVED where those that signals of this run brought do not meet the gate
+ * @throws RunbookError NOT_APPROVED if those that signals of this run brought do not meet the gate
  */
 async function givenAt(history: ArrivedSignals, { deployment, gate, requestedBy, authority }: Judged): Promise<Given> {
   const arrived = await history.every('approve');
@@ -278,19 +282,19 @@ function arrivedAt(
   arrived: readonly ArrivedSignal[],
   { how, signalled: { approval, arrival } }: SignalledApproval,
 ): number | undefined {
-  // Its sender was read from this very signal. A signature says nothing of the signal that brought it.
+  // Its sender was read from this very signal. A signature says nothing about the signal that brought it.
   if (how === 'principal' && arrival !== undefined) return arrived.find((each) => each.arrival === arrival)?.at;
-  const said = unwrapDocument(approval);
-  const same = ({ content }: ArrivedSignal) => sameContent(unwrapDocument(content), said);
+  const sent = unwrapDocument(approval);
+  const same = ({ content }: ArrivedSignal) => sameContent(unwrapDocument(content), sent);
   return (how === 'claimed' ? arrived.findLast(same) : arrived.find(same))?.at;
 }
 
-/** Whoever holds a document may pass it to an activity: only the run's own history says that people sent it here, and when. */
+/** Anyone who has a document can pass it to an activity: only the run's own history shows that people sent it here, and when. */
 function notBrought(gate: GateName): RunbookError {
   const { wid } = currentExecution().run;
   return notApproved(
-    `approvals of gate ${gate} that no signal of this run brought`,
-    `gate ${gate} met by approvals that were sent to this very run`,
+    `no signal of this run brought the approvals of gate ${gate}`,
+    `gate ${gate} met by approvals that were sent to this run`,
     `Nothing was sent. Send them to the run: \`${nextCommandOf.approve(wid, gate)}\`.`,
   );
 }
@@ -301,16 +305,16 @@ function tooLate(
   needed: string,
   more: { readonly about?: string; readonly next?: string } = {},
 ): RunbookError {
-  return new RunbookError('NOT_APPROVED', `What gate ${gate} approved is not begun now: ${observed}.`, {
+  return new RunbookError('NOT_APPROVED', `The change that gate ${gate} approved is not started now: ${observed}.`, {
     observed,
     needed,
-    next: 'Nothing was sent, and no new approval helps: end the run (where it offers "promote-back": with that, the old primary still serves), and start the runbook again with another window.',
+    next: 'Nothing was sent, and no new approval helps: end the run (with "promote-back" if it offers that: the old primary still serves), and start the runbook again with another window.',
     ...more,
   });
 }
 
 function anotherOutage(gate: GateName, heardAt: number): string {
-  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after approvals that the gate needs: look whether it serves now. Where it does not, decide retry: gate ${gate} is asked again, and the run keeps its shares and tokens.`;
+  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after approvals that the gate needs: check whether it serves now. If it does not, decide retry: the run asks gate ${gate} again, and keeps its shares and tokens.`;
 }
 
 function iso(time: number): string {
@@ -320,7 +324,7 @@ function iso(time: number): string {
 /** An approval that the server's record of its sender attests, with the number of the signal that brought it. */
 const ofSender = z.strictObject({ approval: z.unknown().refine((each) => each !== undefined), arrival: z.number() });
 
-/** A verified approval as it was signalled, and the number of its signal where that came along. */
+/** A verified approval as it was signalled, and the number of its signal, if given. */
 type SignalledApproval = VerifiedApproval & {
   readonly signalled: { readonly approval: unknown; readonly arrival?: number | undefined };
 };
@@ -328,7 +332,7 @@ type SignalledApproval = VerifiedApproval & {
 /**
  * Verifies documents for one gate; those that do not verify are left out.
  *
- * @throws RunbookError TEMPORAL_UNAVAILABLE where the history that says who sent them cannot be read
+ * @throws RunbookError TEMPORAL_UNAVAILABLE if the history that shows who sent them cannot be read
  */
 export async function verifiedApprovals(
   gate: GateName,
@@ -348,25 +352,25 @@ export async function verifiedApprovals(
       const context = { run, people, gate, planDigest, principal: sent?.principal };
       verified.push({ ...(await verifyApproval(approval, context)), signalled });
     } catch (error) {
-      // Not read is not refused: it may be read in a moment.
+      // A failed read is not a refusal: a retry may succeed.
       if (!(error instanceof RunbookError) || error.retryable) throw error;
     }
   }
   return verified;
 }
 
-/** Whether two contents of signals say the same, wherever their objects were made. */
+/** Whether the contents of two signals are equal, wherever their objects were created. */
 function sameContent(one: unknown, other: unknown): boolean {
   const plain = (content: unknown): unknown => JSON.parse(JSON.stringify(content ?? null));
   return isDeepStrictEqual(plain(one), plain(other));
 }
 
-/** Force is two different people, whatever the inventory says. */
+/** Gate force needs two different people, whatever the inventory says. */
 const FORCE_APPROVALS = 2;
 
 /**
- * Evaluates a gate's policy over verified approvals. Everything that judges a gate does it here: outside a laboratory a
- * claim neither opens nor closes it.
+ * Evaluates a gate's policy over verified approvals. Every gate is judged here: outside a laboratory a claim neither
+ * opens nor closes it.
  */
 export function judgeGate(
   deploymentName: string,
@@ -397,11 +401,11 @@ export function judgeGate(
   };
 }
 
-export const NOT_COUNTED = 'only claimed, which counts for nothing outside a laboratory';
+export const NOT_COUNTED = 'only claimed, which does not count outside a laboratory';
 
 function claimsInWords(names: readonly string[]): string {
   const [first = '', ...others] = names;
   return others.length === 0
-    ? `${escapeUntrusted(first)} is ${NOT_COUNTED}: that approval must be signed`
-    : `${escapeUntrusted(names.join(' and '))} are ${NOT_COUNTED}: those approvals must be signed`;
+    ? `the name ${escapeUntrusted(first)} is ${NOT_COUNTED}: that approval must be signed`
+    : `the names ${escapeUntrusted(names.join(' and '))} are ${NOT_COUNTED}: those approvals must be signed`;
 }

@@ -16,9 +16,9 @@ import type { ArrivedSignal } from './arrived-signals';
 import { ArrivedSignals } from './arrived-signals';
 import { judgeGate, NOT_COUNTED, verifiedApprovals } from './authority';
 
-/* What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
+/* What people sent, checked against the inventory (protocol: "Approvals and decisions"), read from the run's history. */
 
-/** What becomes of something that a person sent, as its receipt says it; and what it orders, where it is accepted. */
+/** The verdict on something that a person sent, as its receipt shows it, and the order in it, if it is accepted. */
 interface Verdict {
   readonly accepted: boolean;
   readonly code: string;
@@ -35,7 +35,7 @@ type Failover = Omit<InputOf<'drFailover'>, 'takeOverDocument'>;
 
 interface Ordered {
   readonly reason: string;
-  /** Tells documents apart: each counts once. Absent where the server's record attests the very signal, and of claims. */
+  /** Distinguishes documents: each counts once. Absent if the server's record attests the very signal, and for claims. */
   readonly digest?: string;
 }
 
@@ -48,17 +48,17 @@ const refused = (code: string, text: string, more: Pick<Verdict, 'by' | 'failove
   return { accepted: false, code, text, ...more };
 };
 
-/** What people sent is never in an input: the numbers of the signals, whose content is read in the run's history. */
+/** An input never contains what people sent: only the numbers of the signals, whose content is in the run's history. */
 interface Arrived {
   readonly deployment: string;
   readonly arrived: readonly number[];
 }
 
 /**
- * Judges what people sent, each where it arrived. What cannot be read, or is no valid document, is refused with the
- * reason.
+ * Judges what people sent, as it is in the run's history. What cannot be read, or is no valid document, is refused with
+ * the reason.
  *
- * @param judge - throws RunbookError where a document does not verify
+ * @param judge - throws RunbookError if a document does not verify
  */
 async function judgeArrived(
   name: SignalName,
@@ -83,7 +83,7 @@ interface ApprovalsInput extends Arrived {
   readonly gate: GateName;
   readonly planDigest: string;
   readonly requestedBy: string;
-  /** Numbers of those that counted before. */
+  /** Numbers of the signals that counted before. */
   readonly accepted: readonly number[];
 }
 
@@ -93,7 +93,7 @@ export async function checkApprovals(
 ): Promise<ReturnType<typeof judgeGate> & { readonly verdicts: readonly JudgedSignal[] }> {
   const { deployment, gate, planDigest, requestedBy, accepted, arrived } = input;
   const { inventory, run } = currentExecution();
-  // As numbers, so that no document stands in an input once more.
+  // Given as numbers, so that no input contains a document once more.
   const before = await new ArrivedSignals(run).of('approve', accepted);
   const documents = before.map(({ content, arrival }) => ({ approval: content, arrival }));
   const approvals: VerifiedApproval[] = await verifiedApprovals(gate, planDigest, documents);
@@ -102,7 +102,7 @@ export async function checkApprovals(
     const approval = await verifyApproval(content, context);
     const by: Attested = { name: approval.name, how: approval.how };
     if (approvals.some((each) => each.digest === approval.digest))
-      return refused('repeated', 'this very document is in hand', { by });
+      return refused('repeated', 'this document has already arrived', { by });
     const mayNot = mayNotApprove(deployment, gate, requestedBy, approval);
     if (mayNot !== undefined) return refused('may-not-approve', mayNot, { by });
     approvals.push(approval);
@@ -115,7 +115,7 @@ export async function checkApprovals(
   return { verdicts, ...judgeGate(deployment, gate, requestedBy, approvals) };
 }
 
-/** Why somebody's approval opens no such gate, whoever attests it, with who may; undefined where it may. */
+/** Why a person's approval does not open a gate, however attested, and who may approve; undefined if it opens it. */
 function mayNotApprove(
   deploymentName: string,
   gate: GateName,
@@ -130,27 +130,27 @@ function mayNotApprove(
   if (isMember && !(asked && verdict === 'approve')) return undefined;
   const others = approversOf(inventory, deployment, gate).map((each) => each.name);
   const may = others.filter((each) => !excludeRequester || each !== requestedBy).join(', ') || 'nobody';
-  const why = isMember ? `${name} asked for this run` : `${name} is in none of its groups (${groups.join(', ')})`;
-  return `gate ${gate} is approved by ${may}: ${why}`;
+  const why = isMember ? `${name} requested this run` : `${name} is in none of its groups (${groups.join(', ')})`;
+  return `gate ${gate} can be approved by ${may}: ${why}`;
 }
 
 /**
- * What somebody is told whose claim counts for nothing, and what they do instead.
+ * The receipt of a person whose claim does not count, and what they do instead.
  *
- * @param command - what they gave, without a key
+ * @param command - the command that they ran, without a key
  */
 function onlyClaimed(name: string, command: string): string {
   return withNext(
-    `${escapeUntrusted(name)} is ${NOT_COUNTED}`,
-    `sign it. \`runbook join LINE\` makes a key, with a line of the operators; once the inventory lists it, with attestation signed: \`${command} --key-file YOUR-KEY-FILE\``,
+    `the name ${escapeUntrusted(name)} is ${NOT_COUNTED}`,
+    `sign it. Create a key with \`runbook join LINE\`; the operators give you the line. Once the inventory lists the key, with attestation signed, run \`${command} --key-file YOUR-KEY-FILE\``,
   );
 }
 
 /**
- * Why what somebody orders does not count, as the code and the text of its receipt; undefined where it does. Outside of a
- * laboratory no claim counts.
+ * Why an order does not count, as the code and the text of its receipt; undefined if it counts. Outside a laboratory no
+ * claim counts.
  *
- * @param command - what they gave, without a key
+ * @param command - the command that the person ran, without a key
  */
 function mayNotOrder(
   deploymentName: string,
@@ -181,7 +181,7 @@ interface DecisionsInput extends Arrived {
   }[];
 }
 
-/** Verifies decisions on steps that parked. */
+/** Verifies decisions on parked steps. */
 export async function checkDecisions({ deployment, parked, arrived }: DecisionsInput): Promise<{
   readonly verdicts: readonly JudgedSignal[];
 }> {
@@ -192,13 +192,9 @@ export async function checkDecisions({ deployment, parked, arrived }: DecisionsI
     const by: Attested = { name, how };
     const waiting = parked.find((each) => each.step === step && each.parkingNo === parkingNo);
     if (!waiting)
-      return refused(
-        'not-parked',
-        'no step waits for this decision: another step, another parking, or decided already',
-        {
-          by,
-        },
-      );
+      return refused('not-parked', 'no step waits for this decision: wrong step, wrong parking, or already decided', {
+        by,
+      });
     const { choices } = waiting;
     if (!choices.includes(action))
       return refused('no-such-choice', `"${action}" is not a choice here; choices: ${choices.join(', ')}`, { by });
@@ -225,14 +221,14 @@ export async function decisionsOf(deployment: string): Promise<readonly Verified
   return decisions;
 }
 
-/** Who must give such an order, and with what: the command that makes it. */
+/** The command that makes the document of an order. */
 function howTo(action: ControlAction, { wid }: RunContext): string {
   return `\`${nextCommandOf.control(action, wid)}\``;
 }
 
 /**
- * Verifies an order to a whole run: a document of somebody who may decide in this deployment. Outside of a laboratory no
- * claim counts.
+ * Verifies an order to a run: a document of somebody who may decide in this deployment. Outside a laboratory no claim
+ * counts.
  *
  * @throws RunbookError DOCUMENT_INVALID, NOT_APPROVED
  */
@@ -251,15 +247,15 @@ export async function demandControl(
 
 interface ControlsInput extends Arrived {
   readonly action: ControlAction;
-  /** Who ordered the take-over before. */
+  /** The people who ordered the take-over before. */
   readonly before: readonly Attested[];
-  /** Who asked for the failover. */
+  /** The requester of the failover. */
   readonly requestedBy?: string | undefined;
 }
 
 /**
- * Verifies orders to the whole run, all of one name. Of `takeOver` it also says who else must order it, in words, for gate
- * `promote` to be satisfied.
+ * Verifies orders to the run, all of one name. For `takeOver` it also returns, as text, who else must order it so that
+ * gate `promote` is satisfied.
  */
 export async function checkControls(input: ControlsInput): Promise<{
   readonly verdicts: readonly JudgedSignal[];
@@ -276,18 +272,18 @@ export async function checkControls(input: ControlsInput): Promise<{
     if (action === 'takeOver') {
       const { data } = RUNBOOK_INPUTS.drFailover.safeParse(content);
       if (!data) return refused('malformed', 'needs the input object of drFailover');
-      if (data.deployment !== deployment) return refused('other-deployment', `this run is about ${deployment}`);
-      if (data.dryRun) return refused('dry-run', 'a dry run takes nothing over: start it on its own');
-      // A run that became a failover takes no other input any more.
+      if (data.deployment !== deployment) return refused('other-deployment', `this run is for ${deployment}`);
+      if (data.dryRun) return refused('dry-run', 'a dry run cannot take over a run: start it separately');
+      // A run that became a failover accepts no other input.
       for (const name of [data.from, data.to, ...(data.alsoGone ?? [])])
         if (name !== undefined) findCluster(about, name);
       if (data.fencing === 'hook' && !about.hooks.fence)
-        return refused('no-fence-hook', 'the inventory names no fence hook: leave "fencing" out');
+        return refused('no-fence-hook', 'the inventory names no fence hook: omit "fencing"');
       ({ takeOverDocument: document, ...failover } = data);
       asker ??= data.requestedBy;
     }
     if (document === undefined) {
-      const text = withNext('a take-over needs a document of who orders it', howTo(action, run));
+      const text = withNext('a take-over needs a document of the person who orders it', howTo(action, run));
       if (!about.laboratory) return refused('not-signed', text, { failover });
       const by: Attested = { name: failover?.requestedBy ?? 'unknown', how: 'claimed' };
       return { ...accepted, by, control: { reason: '' }, failover };

@@ -39,19 +39,19 @@ export async function siteFacts(
   return { ...site, notifications: { events, ...people } };
 }
 
-/** Whom the server saw start the run that this activity belongs to. A run that another run started is a worker's. */
+/** The person who, by the server's record, started this activity's run. A run that another run started has none. */
 async function starterOf(temporal: ActivityDependencies['temporal']): Promise<Attested | undefined> {
   try {
     const event = await startOf(temporal, currentExecution().run);
     const isChild = event?.workflowExecutionStartedEventAttributes?.parentWorkflowExecution?.workflowId;
     return event?.principal?.name && !isChild ? { name: event.principal.name, how: 'principal' } : undefined;
   } catch {
-    // Not worth a run: what the input claims is shown then.
+    // Not worth failing a run: the name in the input is shown instead.
     return undefined;
   }
 }
 
-/** What the workflow needs of a gate's policy, to wait and to say who is missing. */
+/** What the workflow needs from a gate's policy, to wait and to show who is missing. */
 export function gateFacts(
   inventory: Inventory,
   deployment: Deployment,
@@ -64,26 +64,26 @@ export function gateFacts(
   return { validForMs, approvers: others, approvals };
 }
 
-/** A cluster as it was read, or as it is known otherwise. */
+/** A cluster as it was read, or as it is otherwise known. */
 export type Named = Pick<ClusterObservation, 'cluster' | 'clusterId'>;
 
-/** As plans name it: an ID that was not read is empty, which no activity accepts. */
+/** A cluster as plans identify it: an ID that was not read is empty, which no activity accepts. */
 function identityOf({ cluster, clusterId = '' }: Named): AllowedOperation['on'] {
   return { cluster, clusterId };
 }
 
-/** An operation that a plan is to allow. */
+/** An operation that a plan allows. */
 export type PlannedOperation = Pick<AllowedOperation, 'operation' | 'detail'> & {
   readonly on: Named;
   readonly with?: Named | undefined;
 };
 
-/** Whose place a promoted cluster takes: binds an approved promotion to the cluster that must not be primary. */
+/** The cluster that a promoted one replaces: binds an approved promotion to the cluster that must not be primary. */
 export function inPlaceOf(cluster: string): string {
   return `in place of ${cluster}`;
 }
 
-/** What does not apply to this plan is `false` or `undefined`, and left out. */
+/** Items that do not apply to this plan are `false` or `undefined`, and are left out. */
 export type Listed<T> = readonly (T | false | undefined)[];
 
 export interface Planning {
@@ -98,8 +98,8 @@ export interface Planning {
 }
 
 /**
- * The plan that people approve. It holds nothing that changes by itself, such as lag or a time: a plan that was read
- * again and is the same must have the same digest.
+ * The plan that people approve. It contains nothing that changes over time, such as a lag or a timestamp: a plan that is
+ * made again and has not changed must have the same digest.
  */
 export function planDocument(planning: Planning): PlanDocument {
   const { runbook, input, clusters, choices = {} } = planning;
@@ -108,7 +108,7 @@ export function planDocument(planning: Planning): PlanDocument {
     deployment: input.deployment,
     clusters: clusters.map((each) => ({
       ...identityOf(each),
-      version: each.version ?? 'not told',
+      version: each.version ?? 'not reported',
       dr: each.dr?.mode ?? 'not read',
       performance: each.performance?.mode ?? 'not read',
     })),
@@ -130,7 +130,7 @@ export function applicable<T>(items: Listed<T>): T[] {
   return items.flatMap((each) => (each === false || each === undefined ? [] : [each]));
 }
 
-/** The digest that approvers sign: base64url(SHA-256) of the plan's text as it is. */
+/** The digest that approvers sign: base64url(SHA-256) of the plan's text, unchanged. */
 export function planDigest(text: string): string {
   return createHash('sha256').update(text, 'utf8').digest('base64url');
 }

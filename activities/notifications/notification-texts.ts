@@ -16,21 +16,21 @@ import type { RunContext } from '../../src/keys';
 import { waitedFor } from '../../src/words/status';
 
 /*
- * A notification in words. All of it came through Temporal, whose writers can put anything there: names are those of the
- * inventory, everything else is of a closed list or a number, and what is left of other texts is a short quotation.
+ * A notification as text. All of it came through Temporal, where writers can put anything: names must be in the
+ * inventory, everything else must be a number or from a closed list, and other texts become short quotations.
  */
 
-/** A notification in words, for every kind of target: ours, but for short quotations at the end of the details. */
+/** A notification as text, for every kind of target: our own words, except for short quotations at the end of the details. */
 export type Message = ReturnType<typeof messageOf>;
 
 const LONGEST_WORDS = 120;
-/** Read of a text at all. */
+/** How much of a text is read at all. */
 const LONGEST_TEXT = 2_000;
-/** Words of others in one message. */
+/** Quotations in one message. */
 const MOST_WORDS = 3;
-/** What a step may be called: letters, no address, no shell. */
+/** A valid step name: letters, no address, no shell syntax. */
 const STEP = /^[A-Z][A-Za-z0-9 ,()'-]{2,99}$/;
-/** Of a Workflow ID that whoever started the run could choose: nothing in it makes a link or a sentence. */
+/** A valid Workflow ID, which the person who started the run could choose: nothing in it makes a link or a sentence. */
 const PLAIN_ID = /^[A-Za-z0-9][A-Za-z0-9:_-]{0,119}$/;
 const UNSHOWN_ID = 'A-RUN-WITH-ANOTHER-ID';
 
@@ -38,8 +38,8 @@ const verdicts = readinessResult.pick({ switchover: true, failover: true });
 const time = z.int().min(0).max(8e15);
 const count = z.int().min(0).max(10_000);
 const texts = z.array(z.string()).max(1_000).catch([]);
-const said = z.string().catch('');
-/** What is not of its list is left out: the rest is told all the same. */
+const anyText = z.string().catch('');
+/** A value that is not on its list is left out: the rest is sent anyway. */
 const known = <S extends z.ZodType>(schema: S) => schema.optional().catch(undefined);
 
 function factsSchema({ people }: Inventory, isCluster: (name: string) => boolean) {
@@ -53,7 +53,7 @@ function factsSchema({ people }: Inventory, isCluster: (name: string) => boolean
     parkingNo: count.catch(0),
     code: z.enum([...Object.keys(ERROR_CODES), 'INTERRUPTED']).catch('for a reason that the status shows'),
     ...{ missing: person, missingHolders: person },
-    ...{ message: said, what: said, by: said, reason: said },
+    ...{ message: anyText, what: anyText, by: anyText, reason: anyText },
   });
   return z.object({
     event: z.enum(NOTIFICATION_EVENTS),
@@ -73,7 +73,7 @@ function factsSchema({ people }: Inventory, isCluster: (name: string) => boolean
     streaming: known(z.object({ secondary: cluster, primary: cluster })),
     readiness: known(verdicts.extend({ before: verdicts.optional() })),
     finding: known(z.string()),
-    words: said,
+    words: anyText,
     leftToDo: texts,
     waiting: known(waiting),
   });
@@ -82,17 +82,17 @@ function factsSchema({ people }: Inventory, isCluster: (name: string) => boolean
 type Facts = z.infer<ReturnType<typeof factsSchema>>;
 
 /**
- * Puts a notification into words. They are ours, whatever the notification says: texts of the run are short quotations,
- * and the run is the one that asks, not the one that it names.
+ * Turns a notification into text. The words are ours, whatever the notification contains: texts of the run become short
+ * quotations, and the run is the one that calls, not the one that the notification names.
  *
- * @throws RunbookError INVALID_INPUT where it is no notification that this program tells
+ * @throws RunbookError INVALID_INPUT if it is not a notification of this program
  */
 export function messageOf(inventory: Inventory, deployment: string, given: Notification, run: RunContext) {
   const { clusters } = findDeployment(inventory, deployment);
   const { data: facts } = factsSchema(inventory, (name) => clusters.has(name)).safeParse(given);
   if (!facts)
-    throw new RunbookError('INVALID_INPUT', 'The notification is none that this program tells; nobody was told.', {
-      needed: `one of the events ${NOTIFICATION_EVENTS.join(', ')}, of a runbook that there is`,
+    throw new RunbookError('INVALID_INPUT', 'This program sends no such notification; nobody was notified.', {
+      needed: `one of the events ${NOTIFICATION_EVENTS.join(', ')}, of an existing runbook`,
     });
   const { event, severity, runbook, number, subject, at, outcome, leftToDo } = facts;
   const { ns, rid } = run;
@@ -101,9 +101,9 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
   const text = sentenceOf(facts);
   const { uiAddress } = inventory.temporal;
   return {
-    /** The same when the same notification is sent twice. */
+    /** The same if the same notification is sent twice. */
     id: `${ns}/${wid}/${rid}/${number}`,
-    /** The same for a matter and its end. */
+    /** The same for an event and its end. */
     subject: `${ns}/${wid}/${rid}/${subject}`,
     event,
     severity,
@@ -116,18 +116,18 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
     /** One line. */
     title: `${marks[severity]}${deployment}: ${text}`,
     text,
-    /** Each a line: what is left to do; at the end the words of the run, quoted. */
+    /** One line each: what is left to do; at the end, texts of the run, quoted. */
     details: [
-      ...(leftToDo.length > 0 && event === 'finished' ? [`Left to do: ${leftToDo.length}; the report lists what`] : []),
+      ...(leftToDo.length > 0 && event === 'finished' ? [`Left to do: ${leftToDo.length}; see the report`] : []),
       ...quotations(facts).map((each) => `The run says: "${each}"`),
     ],
-    /** The exact command of each person who can do something. */
+    /** The exact command for each person who can act. */
     commands: wid === UNSHOWN_ID ? [LIST] : commandsOf(facts, wid, rid),
     ...(uiAddress !== undefined && { link: webUiLink(uiAddress, ns, run.wid, rid) }),
   };
 }
 
-/** Longer texts are refused whole. */
+/** Longer texts are refused entirely. */
 const LONGEST_CHAT = 3_000;
 
 /** The message as one text, as every Slack-compatible webhook takes it. */
@@ -142,7 +142,7 @@ export function chatText({ title, details, commands, link, workflowId }: Message
   return lines.join('\n').slice(0, LONGEST_CHAT);
 }
 
-/** What others wrote, for a place where it is quoted. */
+/** What others wrote, as quotations. */
 function quotations({ words, waiting, leftToDo }: Facts): readonly string[] {
   const { for: kind, by = '', reason = '', message = '', what = '' } = waiting ?? {};
   const waited = kind === 'resume' ? `paused by ${escapeUntrusted(by)}: ${escapeUntrusted(reason)}` : message || what;
@@ -166,25 +166,25 @@ function quotation(text: string): string {
 
 /** What cannot wait for the report, by the code of its finding. */
 const ALARMS: Readonly<Record<string, string>> = {
-  'inventory-refused': 'The inventory file was changed and has a mistake: the workers go on with the one before.',
+  'inventory-refused': 'The inventory file was changed and has a mistake: the workers continue with the previous one.',
   'orphan-token': 'An operation token may exist that nobody holds.',
   'orphan-root-token': 'A root token may exist that nobody holds.',
   'plain-text-share':
-    'A key share seems to stand in plain text in the history of the run. In this order: finish the run; rekey the cluster, so that the share is worth nothing; then delete the run, its resets, exports and backups.',
+    'A key share seems to be in plain text in the history of the run. In this order: finish the run; rekey the cluster, so that the share becomes worthless; then delete the run, its resets, exports and backups.',
   'plain-text-token':
-    'A token seems to stand in plain text in the history of the run. In this order: end that token now; finish the run; then delete the run, its resets, exports and backups.',
+    'A token seems to be in plain text in the history of the run. In this order: invalidate that token now; finish the run; then delete the run, its resets, exports and backups.',
 };
 
-/** What happened, in one sentence of ours. */
+/** What happened, in one sentence. */
 function sentenceOf(facts: Facts): string {
   const { event, runbook, tookOver, since, streaming, finding = '', outcome, readiness } = facts;
-  const held = facts.clientsHeld === true ? ' Clients may be kept out.' : '';
+  const held = facts.clientsHeld === true ? ' Clients may still be quiesced.' : '';
   const clients = facts.inOutage === true ? ' No cluster serves clients.' : held;
   switch (event) {
     case 'started':
       return tookOver === undefined
         ? `${runbook} was started.`
-        : `${tookOver} was taken over: it goes on as ${runbook}.`;
+        : `${tookOver} was taken over: it continues as ${runbook}.`;
     case 'waiting-for-people':
     case 'parked':
       return `${runbook} waits for ${waitedForBy(facts)}.${clients}`;
@@ -192,51 +192,49 @@ function sentenceOf(facts: Facts): string {
     case 'escalation':
       return `${runbook} still waits for ${waitedForBy(facts)}${since === undefined ? '' : `, since ${new Date(since).toISOString()}`}.${clients}`;
     case 'stand-by-called':
-      return `${runbook} now asks who stands by for a key share.`;
+      return `${runbook} now asks the stand-by holders for key shares.`;
     case 'outage-started':
       return 'The outage began: no cluster serves clients.';
     case 'service-ready':
       return 'Service is back.';
     case 'protected-again':
       return streaming === undefined
-        ? 'There is DR protection again.'
-        : `${streaming.secondary} streams from ${streaming.primary}: there is DR protection again.`;
+        ? 'DR protection is restored.'
+        : `${streaming.secondary} streams from ${streaming.primary}: DR protection is restored.`;
     case 'critical-finding':
-      return (Object.hasOwn(ALARMS, finding) && ALARMS[finding]) || 'Something critical was found.';
+      return (Object.hasOwn(ALARMS, finding) && ALARMS[finding]) || 'The run reports a critical finding.';
     case 'readiness-changed': {
       const before = readiness?.before ? ` Before: ${verdictsInWords(readiness.before)}.` : '';
       return readiness ? `Readiness: ${verdictsInWords(readiness)}.${before}` : 'Readiness changed.';
     }
     case 'readiness-overdue':
-      return `No readiness check has ended since ${new Date(since ?? 0).toISOString()}: see to its Schedule and its runs.`;
+      return `No readiness check has ended since ${new Date(since ?? 0).toISOString()}: check its Schedule and its runs.`;
     case 'finished':
       return `${runbook} ended${outcome === undefined ? '' : `: ${outcome}`}.${clients}`;
   }
 }
 
-/** Who is missing is named in the first line: it is all that a telephone shows. */
+/** Names the missing people in the first line: it is all that a phone shows. */
 function waitedForBy({ waiting }: Facts): string {
   if (!waiting) return 'people';
   const { gate = '?', missing, missingHolders, again } = waiting;
   const names = [...missing, ...missingHolders];
   const from = names.length === 0 ? '' : ` from ${names.join(', ')}`;
-  const anew = again === undefined ? '' : ' again: the approvals before do not count any more';
-  // Whoever paused it, and what it waits for outside, are words of the run.
-  const ours = { by: 'somebody', what: 'people who do something outside of the run' };
+  const repeated = again === undefined ? '' : ' again: earlier approvals no longer count';
+  // The name of the person who paused it, and the action that it waits for, are texts of the run.
+  const ours = { by: 'somebody', what: 'people who act outside the run' };
   const none = waiting.for === 'rehearsal' ? '; no key share is asked for' : '';
-  return `${waitedFor({ ...waiting, gate, ...ours })}${from}${anew}${none}`;
+  return `${waitedFor({ ...waiting, gate, ...ours })}${from}${repeated}${none}`;
 }
 
 const LIST: NextCommand = { who: 'to find the run', command: shellLine('runbook', 'list', '--open') };
 
 function commandsOf({ event, waiting }: Facts, wid: string, rid: string): readonly NextCommand[] {
   if (event.startsWith('readiness-'))
-    return [
-      { who: 'every point, as of now', command: shellLine('runbook', 'readiness', wid.replace(/^[a-z-]+:/, '')) },
-    ];
+    return [{ who: 'to see every point', command: shellLine('runbook', 'readiness', wid.replace(/^[a-z-]+:/, '')) }];
   if (event === 'finished')
-    return [{ who: 'the whole story', command: shellLine('runbook', 'report', wid, '--run-id', rid) }];
-  const status = { who: 'to see where it stands', command: nextCommandOf.status(wid) };
+    return [{ who: 'the full report', command: shellLine('runbook', 'report', wid, '--run-id', rid) }];
+  const status = { who: 'to see its status', command: nextCommandOf.status(wid) };
   switch (waiting?.for) {
     case 'approval':
       return waiting.gate ? [{ who: 'an approver', command: nextCommandOf.approve(wid, waiting.gate) }] : [status];
@@ -252,7 +250,7 @@ function commandsOf({ event, waiting }: Facts, wid: string, rid: string): readon
     case 'resume':
       return [{ who: 'an operator', command: nextCommandOf.control('resume', wid) }];
     default:
-      // What may be decided on a parked step, and what each choice does, is read there.
+      // The status shows the choices of a parked step, and what each one does.
       return [status];
   }
 }

@@ -11,41 +11,41 @@ import { requestOnce } from '../hooks/hook-call';
 import { chatText, messageOf } from './notification-texts';
 import type { Message } from './notification-texts';
 
-/** A target that was not told. */
+/** A target that was not notified. */
 interface NotificationFailure {
   /** Its name in the inventory. */
   readonly target: string;
   readonly kind: NotificationTarget['kind'];
-  /** In a few words, without address, key or answer. */
+  /** A short reason, without address, key or response. */
   readonly why: string;
 }
 
-interface Told {
+interface Delivery {
   readonly told: number;
   readonly failed: readonly NotificationFailure[];
 }
 
-/** Posts to every target of the inventory that wants the event. Never fails because a target is down. */
+/** Posts to every target of the inventory that subscribes to the event. Never fails because a target is down. */
 export async function notify(input: {
   readonly deployment: string;
   readonly notification: Notification;
-}): Promise<Told> {
+}): Promise<Delivery> {
   const execution = currentExecution();
-  boundTold(execution.run.rid);
+  limitRate(execution.run.rid);
   return tellNow(execution, input.deployment, input.notification, execution.run);
 }
 
 /**
- * Tells the targets that want the event.
+ * Notifies the targets that subscribe to the event.
  *
- * @param run - `id` tells apart what one run, or none, has to say several times
+ * @param run - `id` distinguishes several notifications of one run, or of none
  */
 export async function tellNow(
   { inventory, log, signal }: Pick<ActivityDependencies, 'inventory' | 'log'> & { readonly signal?: AbortSignal },
   deployment: string,
   notification: Notification,
   run: RunContext & { readonly id?: string },
-): Promise<Told> {
+): Promise<Delivery> {
   const worded = messageOf(inventory, deployment, notification, run);
   const message = run.id === undefined ? worded : { ...worded, id: `${worded.id}/${run.id}` };
   const { notifications } = findDeployment(inventory, deployment);
@@ -63,48 +63,52 @@ export async function tellNow(
   return { told: targets.length - failed.length, failed };
 }
 
-/** So many at once of one run, and one more each minute. */
+/** At most so many at once from one run, and one more each minute. */
 const MOST_AT_ONCE = 30;
 const ONE_MORE_MS = 60_000;
 const MOST_RUNS = 1_000;
 
-/** How much each run told through this process; the first is the one that told nothing for longest. */
-const toldByRun = new Map<string, { readonly count: number; readonly at: number }>();
+/** How many notifications each run sent through this process; the first run has sent none for longest. */
+const sentByRun = new Map<string, { readonly count: number; readonly at: number }>();
 
 /**
- * Bounds how much one run tells. Whoever writes to the namespace can start further runs: each is bounded, not all of them
- * together, or a flood of theirs would silence the alarms of the others.
+ * Limits how much one run sends. Anyone who can write to the namespace can start further runs: each run is limited, not
+ * all of them together, or a flood from some would silence the alarms of the others.
  *
- * @throws RunbookError PRECONDITION_FAILED where this run told too much
+ * @throws RunbookError PRECONDITION_FAILED if this run sent too much
  */
-function boundTold(runId: string): void {
+function limitRate(runId: string): void {
   const now = performance.now();
-  const before = toldByRun.get(runId) ?? { count: 0, at: now };
+  const before = sentByRun.get(runId) ?? { count: 0, at: now };
   const freed = Math.floor((now - before.at) / ONE_MORE_MS);
   const count = Math.max(0, before.count - freed);
   if (count >= MOST_AT_ONCE)
-    throw new RunbookError('PRECONDITION_FAILED', 'This run told too much in a short time; nobody was told this.', {
-      observed: `${count} notifications`,
-      needed: `fewer than ${MOST_AT_ONCE}, of which one is forgotten each minute`,
-      next: 'Look at the run itself.',
-    });
-  toldByRun.delete(runId);
-  toldByRun.set(runId, { count: count + 1, at: before.at + freed * ONE_MORE_MS });
-  const [oldest] = toldByRun.keys();
-  if (toldByRun.size > MOST_RUNS && oldest !== undefined) toldByRun.delete(oldest);
+    throw new RunbookError(
+      'PRECONDITION_FAILED',
+      'This run sent too many notifications in a short time; this one was not sent.',
+      {
+        observed: `${count} notifications`,
+        needed: `fewer than ${MOST_AT_ONCE}; one more is allowed each minute`,
+        next: 'Check the run itself.',
+      },
+    );
+  sentByRun.delete(runId);
+  sentByRun.set(runId, { count: count + 1, at: before.at + freed * ONE_MORE_MS });
+  const [oldest] = sentByRun.keys();
+  if (sentByRun.size > MOST_RUNS && oldest !== undefined) sentByRun.delete(oldest);
 }
 
 const TRIES = 2;
 const PAUSE_MS = 500;
 
-/** One target more tells at once: Temporal would tell all of them again. Gives why it was not told. */
+/** Retries one target here: Temporal would notify all of them again. Returns why the target was not notified. */
 async function tell(target: NotificationTarget, message: Message, signal: AbortSignal): Promise<string | undefined> {
   for (let tries = 1; ; tries += 1) {
     try {
       await send(target, message, signal);
       return undefined;
     } catch (error) {
-      if (!isRunbookError(error)) return 'a defect of this program';
+      if (!isRunbookError(error)) return 'an internal error of this program';
       if (tries === TRIES || !error.retryable || signal.aborted) return error.message;
       await delay(PAUSE_MS, undefined, { signal }).catch(() => undefined);
     }
@@ -119,7 +123,7 @@ async function tell(target: NotificationTarget, message: Message, signal: AbortS
 export async function send(target: NotificationTarget, message: Message, signal: AbortSignal): Promise<void> {
   const { caFile, timeoutMs } = target;
   const { url, body, headers } = await requestOf(target, message);
-  // It would show what is sent to whoever listens on the way.
+  // Anyone on the path could read what is sent.
   if (addressMistake(url) !== undefined)
     throw new RunbookError('INSECURE_ADDRESS', 'Its address is not an https address.', { retryable: false });
   const sent = {
@@ -133,7 +137,7 @@ export async function send(target: NotificationTarget, message: Message, signal:
     throw notSent(`it answered ${end.status}`, end.status >= 500 || end.status === 408 || end.status === 429);
 }
 
-/** What was refused for good is not tried again. */
+/** A permanent refusal is not retried. */
 function notSent(why: string, retryable: boolean): RunbookError {
   return new RunbookError('UNREACHABLE', why, { retryable, outcomeKnown: false });
 }
@@ -162,10 +166,10 @@ async function secretOf(source: Parameters<typeof readSecret>[0]): Promise<strin
   return (await readSecret(source, 'notification-secret')).reveal();
 }
 
-/** PagerDuty refuses longer ones. */
+/** PagerDuty refuses longer summaries. */
 const PAGERDUTY_SUMMARY = 1_000;
 
-/** Events API v2. What service-ready ends is the alert of the outage; everything else is an alert of its own. */
+/** Events API v2. service-ready resolves the alert of the outage; everything else is a separate alert. */
 function pagerDutyBody(routingKey: string, message: Message): object {
   const { title, severity, at, deployment, runbook, event, link, details, commands, workflowId, runId } = message;
   const resolves = event === 'service-ready';

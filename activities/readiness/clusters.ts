@@ -6,7 +6,7 @@ import { asWanted } from '../plans/filter-reconciliation';
 import { concerning, readChecks, stops, unread } from './reading';
 import type { ClusterReading, DrSet, Judged, ServiceContext, Topology } from './reading';
 
-/* What the clusters say of themselves that no plan of a change of the DR primary asks. Pure, but for the filters. */
+/* Checks on the clusters that no plan of a change of the DR primary makes. Pure, except for the filters. */
 
 export function clusterChecks({ deployment, clusters, sets }: Topology): Judged[] {
   return [
@@ -18,7 +18,7 @@ export function clusterChecks({ deployment, clusters, sets }: Topology): Judged[
     ...sets.flatMap(oneDrPrimary),
     ...performanceRoles(clusters),
     ...clusters.flatMap((each) => [
-      // Those of both sides are in the plans.
+      // The plans make these checks for both sides.
       ...(each.part === 'other' || each.part === 'gone' ? takesPart(each.observation) : []).map((judged) =>
         stops(each.part, judged),
       ),
@@ -36,19 +36,19 @@ function oneDrPrimary({ name, members, primaries }: DrSet): Judged[] {
     needed: `exactly one DR primary in set ${name}`,
     next:
       primaries.length > 1
-        ? 'A split: both take writes. Find out which one clients write to; fence and demote the other before anything else.'
-        : 'Where the primary is gone this is a failover; where it answers, look at its role.',
+        ? 'Split brain: both accept writes. Before anything else, find out which one clients write to; fence and demote the other.'
+        : 'If the primary is gone, this is a failover; if it answers, check its role.',
   });
   return primaries.length > 1 ? [judged] : concerning('switchover', [judged]);
 }
 
-/** Under the right address may be a wrong cluster. */
+/** The wrong cluster may answer at the right address. */
 function pinnedId({ name, part, observation }: ClusterReading, pinned: string | undefined): Judged[] {
   if (pinned === undefined) return [];
   const { clusterId, reachable } = observation;
-  const needed = `cluster ID ${pinned}, as the inventory pins it`;
+  const needed = `cluster ID ${pinned}, as pinned in the inventory`;
   if (!reachable || clusterId === undefined)
-    return [stops(part, unread({ name: 'cluster-id', cluster: name, needed }, 'no node tells its cluster ID'))];
+    return [stops(part, unread({ name: 'cluster-id', cluster: name, needed }, 'no node reports its cluster ID'))];
   const next = correctPin(name);
   return [stops(part, check('cluster-id', name, clusterId === pinned, { observed: clusterId, needed, next }))];
 }
@@ -60,11 +60,11 @@ function performanceRoles(clusters: readonly ClusterReading[]): Judged[] {
   if (primary === undefined && secondaries.length === 0) return [];
   const one = onePrimary('performance', observations);
   return [
-    // Without one a switchover has nothing to take along; a failover may be what brings it back.
+    // Without a performance primary a switchover has nothing to take along; a failover may bring one back.
     ...(others.length > 0 ? [one] : [...concerning('switchover', [one]), ...concerning('failover', [asWarning(one)])]),
     ...secondaries.map((each): Check => {
       const streaming = streams(each, 'performance');
-      const next = `Look at ${each.cluster}; a switchover sees that it follows, and re-points it where it does not.`;
+      const next = `Check ${each.cluster}. A switchover verifies that it follows, and re-points it if it does not.`;
       return asWarning(
         primary && streaming.verdict === 'ok' ? sameSet('performance', primary, each, next) : streaming,
         next,
@@ -73,10 +73,10 @@ function performanceRoles(clusters: readonly ClusterReading[]): Judged[] {
   ];
 }
 
-/** Clocks this far apart make tokens and certificates wrong, ms. */
+/** Clocks that are this far apart break tokens and certificates, ms. */
 const BROKEN_CLOCK_MS = 60_000;
 
-/** The clock of every node against the worker's. `server_time_utc` has whole seconds. */
+/** Compares the clock of every node with the worker's. `server_time_utc` has whole seconds. */
 function clock({ name, part, healths }: ClusterReading, limit: number): Judged {
   const asked = { name: 'clock', cluster: name, needed: `at most ${limit / 1_000} s from the worker's clock` };
   if (healths.length === 0) return unread(asked, 'no node answers');
@@ -84,32 +84,32 @@ function clock({ name, part, healths }: ClusterReading, limit: number): Judged {
     serverTimeUtc === undefined ? [] : [{ address, skew: skewOf(serverTimeUtc * 1_000, askedAt, answeredAt) }],
   );
   const [worst] = skews.toSorted((a, b) => Math.abs(b.skew) - Math.abs(a.skew));
-  if (!worst) return notCheckable(asked.name, name, { ...asked, observed: 'no node tells its time' });
+  if (!worst) return notCheckable(asked.name, name, { ...asked, observed: 'no node reports its time' });
   const { address, skew } = worst;
   return check(asked.name, name, Math.abs(skew) <= limit, {
     ...asked,
     observed: skew === 0 ? 'no difference seen' : `${address}: ${(skew / 1_000).toFixed(1)} s`,
-    next: `See to the time synchronisation of ${name} and of the workers.`,
+    next: `Fix the time synchronization of ${name} and of the workers.`,
     otherwise: Math.abs(skew) > BROKEN_CLOCK_MS && part === 'secondary' ? 'fail' : 'warn',
   });
 }
 
-/** The least difference that explains what was seen, ms; the server's second may have begun up to a second before. */
+/** The minimum difference that explains the times read, ms; the server's second may have begun up to a second earlier. */
 export function skewOf(serverSecond: number, askedAt: number, answeredAt: number): number {
-  const least = serverSecond - answeredAt;
-  const most = serverSecond + 999 - askedAt;
-  if (least > 0) return least;
-  return most < 0 ? most : 0;
+  const minimum = serverSecond - answeredAt;
+  const maximum = serverSecond + 999 - askedAt;
+  if (minimum > 0) return minimum;
+  return maximum < 0 ? maximum : 0;
 }
 
-/** The paths filter of each performance secondary: what the inventory wants beside what the primary has, under both ids. */
+/** Compares the paths filter of each performance secondary in the inventory with the primary's, under both ids. */
 export async function filterChecks({ clusters, deployment, access, execution }: ServiceContext): Promise<Judged[]> {
   const primary = clusters.find(({ observation }) => observation.performance?.mode === 'primary');
   const checks = clusters.flatMap(({ name, observation }) => {
     const wanted = deployment.pathsFilters[name];
     if (primary === undefined || wanted === undefined || observation.performance?.mode !== 'secondary') return [];
     const asked = { name: 'filter as wanted', cluster: name, needed: describeFilter(wanted) };
-    const next = 'Run filterReconciliation: a change of roles takes the filter along as it is.';
+    const next = 'Run filterReconciliation: a change of roles carries the filter over unchanged.';
     return [
       readChecks(execution.signal, asked, async (signal) => {
         const read = await readFiltersOf(access(primary.name), access(name), signal);
@@ -120,12 +120,12 @@ export async function filterChecks({ clusters, deployment, access, execution }: 
   return (await Promise.all(checks)).flat();
 }
 
-/** Of the primary of a set, which its secondaries share. */
+/** The audit devices of the primary of each set, which its secondaries share. */
 export async function auditChecks({ sets, access, execution }: ServiceContext): Promise<Judged[]> {
   const checks = sets.flatMap(({ primaries: [primary] }) => {
     if (primary === undefined) return [];
     const { name: cluster } = primary;
-    const needed = 'at least two: where the only one blocks, every authenticated call fails while health is good';
+    const needed = 'at least two: if the only one blocks, every authenticated call fails while health is good';
     const asked = { name: 'audit-devices', cluster, needed };
     return [
       readChecks(execution.signal, asked, async (signal) => {

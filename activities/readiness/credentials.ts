@@ -19,7 +19,7 @@ import type { ClusterReading, DrSet, Judged, ServiceContext } from './reading';
 
 const PERFORMANCE = 'sys/replication/performance';
 
-/** Credentials and batch tokens: what the primary of a DR set knows of tokens holds on its successor. */
+/** Credentials and batch tokens: what the primary of a DR set knows about tokens also holds on the next primary. */
 export async function credentialChecks(context: ServiceContext): Promise<Judged[]> {
   const { clusters, access, execution } = context;
   const checks = await Promise.all([
@@ -27,7 +27,7 @@ export async function credentialChecks(context: ServiceContext): Promise<Judged[
       ...set.members.map((each) => credentialOf(context, each, set)),
       ...set.secondaries.map((each) => batchToken(context, each, set)),
     ]),
-    // A performance secondary has tokens of its own: where it does not follow by itself it is re-pointed with one of these.
+    // A performance secondary has its own tokens: if it does not follow by itself, it is re-pointed with one of them.
     ...clusters
       .filter(({ observation }) => observation.performance?.mode === 'secondary')
       .map(({ name }) => {
@@ -39,7 +39,7 @@ export async function credentialChecks(context: ServiceContext): Promise<Judged[
         );
       }),
   ]);
-  // Of rights only those that are missing: there are many.
+  // Only missing rights are shown: there are many.
   return checks.flat().filter(({ name, verdict }) => verdict !== 'ok' || !name.startsWith('credential may call'));
 }
 
@@ -51,7 +51,7 @@ async function credentialOf(
 ): Promise<Judged[]> {
   const own = context.access(name);
   const asked = { name: 'credential works', cluster: name, needed: 'a token that the primary accepts' };
-  if (primary === undefined) return [unread(asked, 'there is no primary that could look the token up')];
+  if (primary === undefined) return [unread(asked, 'no primary can look the token up')];
   const rights = rightsAfterwards(context, primary);
   const source = context.access(primary.name);
   const judged = await readChecks(context.execution.signal, asked, async (signal) => {
@@ -59,20 +59,20 @@ async function credentialOf(
     if (!facts.usable) return credentialWorks(own.entry, facts);
     const lives = credentialLives(own.entry, facts);
     const near = lives.verdict === 'ok' && endsSoon(facts, context.deployment.readiness.tokenLifeMs);
-    const next = 'Nothing renews it: see that its source gets a new one before its end.';
-    const ending = { ...lives, verdict: 'warn' as const, observed: `${lives.observed}: its end is near`, next };
+    const next = 'Nothing renews it: make sure that its source gets a new one before it expires.';
+    const ending = { ...lives, verdict: 'warn' as const, observed: `${lives.observed}: it expires soon`, next };
     return [credentialWorks(own.entry, facts), near ? ending : lives, ...credentialMay(own.entry, facts, rights)];
   });
   return judged.map((each) => stops(part, each));
 }
 
-/** What is renewed keeps more than a quarter of its life. */
+/** A token that is renewed always has more than a quarter of its TTL left. */
 export function endsSoon({ ttlSeconds, creationTtlSeconds }: CredentialFacts, tokenLifeMs: number): boolean {
   if (ttlSeconds === undefined || creationTtlSeconds === undefined) return false;
   return ttlSeconds * 1_000 < Math.min(tokenLifeMs, creationTtlSeconds * 250);
 }
 
-/** What a primary does for those that follow it, after a change of roles too. */
+/** The rights that a primary needs for its followers, also after a change of roles. */
 function rightsAfterwards({ clusters }: ServiceContext, { observation }: ClusterReading): Rights {
   const { mode, setId } = observation.performance ?? {};
   const ids = clusters.flatMap(({ observation: { performance, clusterId } }) =>
@@ -85,7 +85,7 @@ function rightsAfterwards({ clusters }: ServiceContext, { observation }: Cluster
   return { ...issuingRights('dr'), ...Object.fromEntries(ofPerformance) };
 }
 
-/** The batch token of a DR secondary, looked up on the primary; one that is proven is noted for when none answers. */
+/** The batch token of a DR secondary, looked up on the primary; the proof is recorded for when no primary answers. */
 async function batchToken(
   { deployment, access, proofs, execution }: ServiceContext,
   { name, drSet, observation }: ClusterReading,
@@ -103,7 +103,7 @@ async function batchToken(
     const checks = batchTokenReady(facts, name, deployment, paths);
     const ofRights = checks.filter((each) => !each.name.includes('lives'));
     if (!refuses(checks)) proofs.set(name, proofOf(token, facts));
-    // What a primary refuses, or gives no rights, is proven no more. When it ends the proof says by itself.
+    // A token that the primary refuses, or that lost its rights, is no longer proven. The proof says when it expires.
     else if (facts.error === 'PERMISSION_DENIED' || (facts.usable && refuses(ofRights))) proofs.set(name, undefined);
     const { access: entry, from } = await ceremonyEntryOf(own, observation, signal);
     const opensCalls = entry === 'accepted' && from === 'batchToken';
@@ -112,10 +112,10 @@ async function batchToken(
 }
 
 /**
- * The batch token that is kept for a DR secondary: how long it lives on, what it may do, and
- * whether it is renewed in time. Where its rotation is in the inventory people rely on it, unless the key holders are
- * always asked: a token without rights, as after its policy was emptied, is red then. So is one that ends soon and lets
- * the calls of a ceremony in. Pure.
+ * The batch token that is kept for a DR secondary: how long it is valid, what it may do, and whether it is renewed in
+ * time. If the inventory has its rotation, people rely on it, unless the key holders are always asked: a token without
+ * rights, as after its policy was emptied, then fails. So does one that expires soon and authorizes the calls of a
+ * ceremony. Pure.
  */
 export function judgeBatchToken(
   { batchTokens, ceremony: { tokenSource } }: Deployment,
@@ -130,14 +130,14 @@ export function judgeBatchToken(
     (rotation !== undefined && tokenSource === 'auto') ||
     (opensCalls && bad.some(({ name }) => name.includes('lives')));
   const rights = bad.length === 0 ? ['with its rights'] : bad.map((each) => `${each.name}: ${each.observed}`);
-  const left = ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`;
-  // Renewed at half its life: with a quarter gone beyond that, the Schedule has not come for a while.
+  const left = ttlSeconds === undefined ? 'no expiry' : `${ttlSeconds} s left`;
+  // It is renewed at half of its TTL: with another quarter gone, the Schedule has not run for a while.
   const overdue = rotation !== undefined && ttlSeconds !== undefined && ttlSeconds * 4000 < rotation.ttlMs;
   const renewed = rotation === undefined ? '' : `, renewed at half of its ${Math.round(rotation.ttlMs / 1000)} s`;
   return check('batch-token', cluster, bad.length === 0 && !overdue, {
     observed: usable ? [left, ...rights].join(', ') : `not usable: ${error ?? 'refused'}`,
     needed: `alive, with its rights${renewed}`,
-    next: 'Start batchTokenRotation, and see that its Schedule runs. Was the policy emptied on purpose? Then take batch out of tokenSource.',
+    next: 'Start batchTokenRotation, and make sure that its Schedule runs. If the policy was emptied on purpose, change tokenSource so that no batch token is used.',
     otherwise: bad.length > 0 && reliedOn ? 'fail' : 'warn',
   });
 }

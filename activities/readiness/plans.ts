@@ -14,14 +14,14 @@ import type { Observed } from '../plans/observed';
 import { concerning, readChecks, within } from './reading';
 import type { DrSet, Judged, ServiceContext } from './reading';
 
-/** What a run that works may own itself: a quota, and a generation attempt. */
+/** Checks whose findings may belong to an active run: a quota, and a generation attempt. */
 const OF_A_RUN: readonly string[] = [QUOTA_LEFT_BEHIND, QUOTA_POSSIBLE, FREE_SLOT];
 
 /**
  * The checks that the plans of a switchover and of a failover to each DR secondary would make now. For a failover the primary
- * is taken as gone: no sign of that is judged.
+ * counts as gone: no sign of that is judged.
  *
- * @param works whether a run of the deployment works
+ * @param works whether a run of the deployment is active
  * @param takesKept whether a token that the record keeps counts
  */
 export async function planChecks(
@@ -33,7 +33,7 @@ export async function planChecks(
   const { signal } = execution;
   const observations = clusters.map(({ observation }) => observation);
   const observed = observedOf({ access, signal }, deployment, observations, { input: {} });
-  /** One after the other: sets with performance replication between them share the key beside the marker. */
+  /** One after the other: sets with performance replication between them share the key next to the marker. */
   const formers = async () => {
     const judged: Judged[] = [];
     for (const set of sets) judged.push(...(await former(observed, set)));
@@ -46,16 +46,16 @@ export async function planChecks(
   const owned = (await works) ? OF_A_RUN : [];
   return checks
     .flat()
-    .map((each) => (owned.includes(each.name) ? asWarning(each, 'It may belong to the run that works.') : each));
+    .map((each) => (owned.includes(each.name) ? asWarning(each, 'It may belong to the active run.') : each));
 }
 
-/** As somebody would start them now. */
+/** The inputs with which somebody would start the runbooks now. */
 function inputsTo(deployment: string, to: string) {
   const given = { deployment, to, reason: 'readiness' };
   return { switchover: RUNBOOK_INPUTS.drSwitchover.parse(given), failover: RUNBOOK_INPUTS.drFailover.parse(given) };
 }
 
-/** What a switchover does on the primary is the same to whichever secondary. */
+/** What a switchover does on the primary is the same for every secondary. */
 async function former(observed: Observed, { primaries, secondaries }: DrSet) {
   const [from, to] = [primaries[0]?.observation, secondaries[0]?.observation];
   if (from === undefined || to === undefined) return [];
@@ -76,10 +76,10 @@ async function successor(
 ): Promise<Judged[]> {
   const { signal, deployment } = observed;
   const observation = observed.of(cluster);
-  // Whatever else stands against it comes of that.
+  // Every other failure would follow from that.
   if (!observation.reachable) return takesPart(observation);
   const { switchover, failover } = inputsTo(deployment.name, cluster);
-  const asked = { name: 'operation-token', cluster, needed: 'where the operation token comes from' };
+  const asked = { name: 'operation-token', cluster, needed: 'a source of the operation token' };
   const reading = within(signal, () => observed.tokens(cluster, [PROMOTE, UPDATE_PRIMARY], takesKept));
   reading.catch(() => undefined);
   const sides = findSides(switchover, observed);
@@ -97,7 +97,7 @@ async function successor(
       ? [{ ...found, cluster }]
       : [
           ...successorChecks(failover, observed, found),
-          // What did not arrive is lost: a failover starts all the same.
+          // Data that did not arrive is lost, but a failover starts anyway.
           ...inStep('dr', deployment.limits, found.from, found.to).map((each) => asWarning(each)),
         ];
   const ofTokens = await readChecks(signal, asked, async () => {
@@ -107,7 +107,7 @@ async function successor(
   return [...concerning('switchover', planned), ...concerning('failover', unplanned), ...ofTokens];
 }
 
-/** A plan warns of a break-glass, because at night it is a way; beforehand there is time to need none, and to close one. */
+/** A plan only warns of break-glass access: it is a way out at night. Here there is time to do without, and to close it. */
 async function callsAllowed(
   { access, of, signal }: Observed,
   cluster: string,

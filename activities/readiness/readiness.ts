@@ -20,8 +20,8 @@ import { peopleChecks, rehearsalChecks, runChecks, samplerChecks, workerChecks }
 import { lastCheck, pointsOf, summarise, tellChange } from './summary';
 
 /**
- * Whether a switchover and a failover would start now: reads of the service, of Temporal, of the worker, judged and compared
- * with the last check, and kept in the record for the next one. What could not be read is a point that says so.
+ * Whether a switchover and a failover would start now. Reads the service, Temporal and the worker, compares the result
+ * with the last check, and records it for the next one. What could not be read becomes a point that says so.
  */
 export async function assessReadiness({ deployment: name }: OnDeployment) {
   const execution = currentExecution();
@@ -37,7 +37,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
   const [topology, sampled, earlier] = await Promise.all([
     readTopology(execution, deployment),
     within(signal, (limited) => readWalSamples(execution, name, limited)).catch(() => ({ samples: [], unattested: 0 })),
-    // A check stands by itself: where the last one cannot be read there is nothing to compare with.
+    // A check is complete on its own: if the last one cannot be read, there is nothing to compare with.
     recorded(execution, 'the last readiness check cannot be read', () => lastCheck.get(execution.records, name)),
   ]);
   const access = (cluster: string) => clusters.of(name, cluster);
@@ -65,7 +65,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
   };
 }
 
-/** What the clusters, their credentials and the inventory answer by themselves. */
+/** The checks that need only the clusters, their credentials and the inventory. */
 function serviceGroups(inventory: Inventory, context: ServiceContext): Groups {
   return {
     clusters: () => clusterChecks(context),
@@ -77,9 +77,9 @@ function serviceGroups(inventory: Inventory, context: ServiceContext): Groups {
 }
 
 /**
- * The points of readiness that need neither Temporal nor a worker, as they are seen from this machine.
+ * The points of readiness that need neither Temporal nor a worker, as seen from this machine.
  *
- * @param signal ends it; nothing is judged then.
+ * @param signal cancels it; nothing is judged then.
  */
 export async function assessService(
   inventory: Inventory,
@@ -102,7 +102,7 @@ export async function assessService(
 
 type Groups = Readonly<Record<string, () => readonly Judged[] | Promise<readonly Judged[]>>>;
 
-/** All checks at once; a group with a defect is a check that says so. */
+/** Runs all checks at once; a group that throws becomes a check that says so. */
 async function allChecks(signal: AbortSignal, groups: Groups): Promise<readonly Judged[]> {
   const checks = Object.entries(groups).map(async ([name, group]) => {
     try {
@@ -116,15 +116,15 @@ async function allChecks(signal: AbortSignal, groups: Groups): Promise<readonly 
 }
 
 /**
- * Keeps a check for the next one. Where that fails the next one has less to compare, and this one is no worse. A batch token
- * that was proven since this check began, by its rotation, is another one than was looked up here: its proof stays.
+ * Records a check for the next one. If that fails, the next one has less to compare, and this one is unaffected. A batch
+ * token that its rotation proved after this check began is not the one that was looked up here: its proof stays.
  */
 async function keepReadiness(
   { execution, proofs }: ReadinessContext,
   result: ReadinessResult,
   began: number,
 ): Promise<void> {
-  await recorded(execution, 'this readiness check cannot be kept', () => {
+  await recorded(execution, 'this readiness check cannot be recorded', () => {
     const { put } = lastCheck.changes([['', result]]);
     return execution.records.change(result.deployment, (values) => {
       const isNewer = (cluster: string) => Date.parse(batchTokenProofs.from(values, cluster)?.at ?? '') > began;
@@ -134,7 +134,7 @@ async function keepReadiness(
   });
 }
 
-/** Reads or writes the record; what fails is told in the log, and a check is no worse for it. */
+/** Reads or writes the record; a failure is logged, and does not affect the check. */
 async function recorded<T>(
   { log, signal }: ActivityContext,
   failure: string,

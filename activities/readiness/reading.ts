@@ -10,10 +10,10 @@ import { observeWithHealths } from '../observe';
 import type { NodeHealth } from '../observe';
 import type { BatchTokenProof } from '../tokens/batch-token-proof';
 
-/** What reading one cluster may take, ms. */
+/** Time limit for reading one cluster, ms. */
 const CLUSTER_MS = 12_000;
 
-/** What a cluster is for switchover and failover. `gone`: it does not answer and the others of its DR set have no primary. */
+/** The part of a cluster in a switchover and a failover. `gone`: it does not answer, and no other one of its DR set is primary. */
 export type Part = 'primary' | 'secondary' | 'gone' | 'other';
 
 /** What was read of one cluster. */
@@ -22,7 +22,7 @@ export interface ClusterReading {
   readonly drSet: string;
   readonly part: Part;
   readonly observation: ClusterObservation;
-  /** Every node for itself: clocks are a node's own. */
+  /** Of each node: every node has its own clock. */
   readonly healths: readonly NodeHealth[];
 }
 
@@ -42,20 +42,20 @@ export interface Topology {
   readonly sets: readonly DrSet[];
 }
 
-/** What the points of readiness look at, and with what they read more. */
+/** What the readiness checks use, and what they need for further reads. */
 export interface ReadinessContext extends ServiceContext {
   readonly execution: ActivityContext;
 }
 
-/** As far as the clusters themselves answer: neither a run nor a worker is needed for it. */
+/** The part that needs only the clusters: neither a run nor a worker. */
 export interface ServiceContext extends Topology {
   readonly execution: Pick<ActivityContext, 'signal'>;
   readonly access: (cluster: string) => ClusterAccess;
-  /** Of the worker, epoch ms. */
+  /** By the worker's clock, epoch ms. */
   readonly now: number;
   /**
-   * Of the batch tokens that a primary looked up, by DR secondary: kept for when none answers. Undefined where it refused
-   * one for certain, or its rights are gone: an earlier proof is withdrawn then.
+   * The proofs of batch tokens that a primary looked up, by DR secondary, recorded for when no primary answers. Undefined
+   * if it refused a token for certain, or the rights of a token are gone: then an earlier proof is withdrawn.
    */
   readonly proofs: Map<string, BatchTokenProof | undefined>;
 }
@@ -73,7 +73,7 @@ export async function readTopology(
   );
 }
 
-/** Who is primary is read, never configured. Pure. */
+/** Which cluster is primary is read, never configured. Pure. */
 export function topologyOf(deployment: Deployment, readings: readonly Reading[]): Topology {
   const sets = [...deployment.drSets].map(([name, names]) => {
     const inSet = readings.filter((each) => names.includes(each.name));
@@ -116,27 +116,27 @@ async function readCluster(access: ClusterAccess, signal: AbortSignal): Promise<
 export const QUESTIONS = ['switchover', 'failover'] as const;
 export type Question = (typeof QUESTIONS)[number];
 
-/** A check with the question that it concerns: both where it names none. */
+/** A check with the question that it concerns: both if it names none. */
 export type Judged = Check & Partial<Pick<ReadinessPoint, 'unread'>> & { readonly about?: Question };
 
-/** The same checks for one question alone. */
+/** The same checks for one question only. */
 export function concerning(about: Question, checks: readonly Judged[]): Judged[] {
   return checks.map((each) => ({ ...each, about }));
 }
 
-/** What a defect of a cluster stops, by its part. The primary of a failover is gone anyway. */
+/** What a failed check of a cluster stops, by its part. In a failover the primary is gone anyway. */
 export function stops(part: Part, judged: Check): Judged {
   if (part === 'other') return asWarning(judged);
   return part === 'secondary' ? judged : { ...judged, about: 'switchover' };
 }
 
-/** What one reading may take, ms. All of them run at the same time. */
+/** Time limit for one read, ms. All reads run at the same time. */
 const READING_MS = 8_000;
 
-/** Why something was not read, in words that may be told. */
+/** Why something was not read, as text that may be shown. */
 export class NotRead extends Error {}
 
-/** @throws {NotRead} of what takes too long, also where `read` does not heed its signal; what `read` throws; the reason of the caller's signal */
+/** @throws {NotRead} if `read` takes too long, even if it ignores its signal; what `read` throws; the reason of the caller's signal */
 export async function within<T>(
   signal: AbortSignal,
   read: (signal: AbortSignal) => Promise<T>,
@@ -155,16 +155,16 @@ export async function within<T>(
   }
 }
 
-/** It could be known, and was not this time: never taken for good. */
+/** A fact that can be known but was not read this time: it never counts as good. */
 export function unread({ name, cluster, needed }: Asked, why: string): Judged {
-  // The checks of the nodes tell the error in full; here its code is enough.
+  // The checks of the nodes show the full error; here its code is enough.
   const short = /^[A-Z][A-Z_]+(?=: )/.exec(why)?.[0] ?? why;
   return { ...notCheckable(name, cluster, { observed: `could not be read: ${short}`, needed }), unread: true };
 }
 
 type Asked = Pick<Check, 'name' | 'cluster' | 'needed'>;
 
-/** What one reading shows. One that fails or takes too long is a check that says so with the code of the error: never nothing, and never `ok`. */
+/** The checks of one read. A read that fails or takes too long becomes a check with the code of the error: never nothing, and never `ok`. */
 export async function readChecks(
   signal: AbortSignal,
   asked: Asked,
@@ -178,7 +178,7 @@ export async function readChecks(
   }
 }
 
-/** What an error may be told as: a code of the family, or the name of a defect; never its text. */
+/** How an error may be shown: by its code, or by the name of an internal error; never by its text. */
 export function codeOf(error: unknown): string {
   if (error instanceof NotRead) return error.message;
   if (isRunbookError(error)) return error.code;

@@ -16,9 +16,9 @@ import { asWarning, check } from '../checks/check';
 import { concerning, readChecks, unread } from './reading';
 import type { DrSet, Judged, ReadinessContext, Topology } from './reading';
 
-/* The site around the service: runs that work, tokens left behind, keys of the worker, samples. */
+/* The site around the service: active runs, tokens left behind, keys of the worker, samples. */
 
-/** Runs that work, and what earlier ones left: tokens in the record, values under seal keys that were taken away too early. */
+/** Active runs, and what earlier ones left: tokens in the record, and values under seal keys that were removed too early. */
 export async function runChecks(
   { execution, deployment }: ReadinessContext,
   held: Promise<OpenRun | undefined>,
@@ -36,7 +36,10 @@ export async function runChecks(
       ...missingSealKeys(sealKeyring, tokens).map((kid) => `a token in the record needs key ${kid}`),
     ];
   };
-  const sealKeys = { name: 'seal-keys', needed: 'this worker opens what the open run and the record hold sealed' };
+  const sealKeys = {
+    name: 'seal-keys',
+    needed: 'this worker can open the sealed values of the open run and of the record',
+  };
   const checks = [
     readChecks(signal, { name: 'lock', needed: NO_OTHER_RUN }, async () => lockChecks(lock, await held)),
     readChecks(signal, { name: RECORDED, needed: NONE_LEFT }, async () => {
@@ -46,24 +49,24 @@ export async function runChecks(
     readChecks(signal, sealKeys, async (limited) => {
       const missing = await missingKeys(limited);
       return check(sealKeys.name, undefined, missing.length === 0, {
-        observed: missing.length === 0 ? 'all open' : `${missing.join('; ')}: not in RUNBOOKS_SEAL_KEYS_FILE`,
+        observed: missing.length === 0 ? 'all can be opened' : `${missing.join('; ')}: not in RUNBOOKS_SEAL_KEYS_FILE`,
         needed: sealKeys.needed,
-        next: 'Put the named entry back into RUNBOOKS_SEAL_KEYS_FILE of every worker, behind the one that seals, and restart them.',
+        next: 'Put the named entry back into RUNBOOKS_SEAL_KEYS_FILE of every worker, after the key that seals, and restart the workers.',
       });
     }),
   ];
   return (await Promise.all(checks)).flat();
 }
 
-const NO_OTHER_RUN = 'no other run of the deployment works';
+const NO_OTHER_RUN = 'no other run of the deployment is active';
 
-/** A planned run is refused; a failover takes the run over. */
+/** A planned run is refused; a failover takes the active run over. */
 function lockChecks(lock: string, run: OpenRun | undefined): Judged[] {
   const phase = run?.phase === undefined ? '' : `, ${run.phase}`;
   const judged = check('lock', undefined, run === undefined, {
     observed: run ? `held by ${run.type}, run ${run.runId}${phase}` : 'free',
     needed: NO_OTHER_RUN,
-    next: `Look at it: \`runbook status ${lock}\``,
+    next: `Check that run: \`runbook status ${lock}\``,
   });
   const takeOver = run?.type === 'drFailover' ? undefined : 'A failover takes it over with {"takeOver": true}.';
   return [...concerning('switchover', [judged]), ...concerning('failover', [asWarning(judged, takeOver)])];
@@ -72,19 +75,19 @@ function lockChecks(lock: string, run: OpenRun | undefined): Judged[] {
 const RECORDED = 'recorded-tokens';
 const NONE_LEFT = 'no operation token is left behind by an earlier run';
 
-/** Tokens of the run that works are its own matter; a kept one waits for the next change of roles. Pure. */
+/** Tokens of the active run are left to it; a kept one waits for the next change of roles. Pure. */
 export function judgeRecordedTokens(entries: readonly LedgerEntry[], working: string | undefined): Check {
   const left = entries.filter(({ rid, state }) => state === 'orphan' || rid !== working);
-  const inWords = (entry: LedgerEntry) =>
+  const stateText = (entry: LedgerEntry) =>
     isReserved(entry) ? `reserved for the next run until ${entry.kept?.until ?? ''}` : entry.state;
   return check(
     RECORDED,
     undefined,
     left.every((each) => each.state === 'kept' || isReserved(each)),
     {
-      observed: left.map((each) => `${each.cluster}: ${inWords(each)}, from ${each.wid}`).join('; ') || 'none',
+      observed: left.map((each) => `${each.cluster}: ${stateText(each)}, from ${each.wid}`).join('; ') || 'none',
       needed: NONE_LEFT,
-      next: 'An operation token has no lifetime. Run operationTokenDisposal; for an orphan token follow the finding of the run that reported it.',
+      next: 'An operation token never expires. Run operationTokenDisposal; for an orphan token follow the finding of the run that reported it.',
       otherwise: 'warn',
     },
   );
@@ -97,12 +100,12 @@ export async function workerChecks({ execution, deployment }: ReadinessContext):
   const keyStorage = { name: 'key-storage', needed: 'the directory of ceremony keys is usable and memory-backed' };
   const directory = snapshot === undefined || snapshot.to === 'hook' ? undefined : snapshot.to;
   return [
-    // The worker goes on with the inventory that it read before.
+    // The worker continues with the inventory that it read before.
     check('inventory', undefined, refusal === undefined, {
-      // The whole of it would be taken for a secret, and blacked out.
+      // The full digest would be mistaken for a secret, and redacted.
       observed: refusal ?? `its digest begins with ${inventoryDigest(inventory, name).slice(0, 12)}`,
-      needed: 'the file of the inventory is in force',
-      next: 'Correct it, with the help of `runbook inventory check`; the workers read it again within seconds.',
+      needed: 'the inventory file is in force',
+      next: 'Correct it with the help of `runbook inventory check`; the workers read it again within seconds.',
       otherwise: 'warn',
     }),
     ...(await readChecks(signal, keyStorage, async () => {
@@ -123,9 +126,9 @@ async function snapshotDirectory(directory: string): Promise<Judged[]> {
   const error = await access(directory, constants.W_OK).then(() => undefined, errnoOf);
   const judged = check('snapshot-directory', undefined, error === undefined, {
     observed: error ?? 'writable',
-    // Where none can be written, the step before a demotion or a wipe parks.
+    // If no snapshot can be written, the step before a demotion or a wipe parks.
     needed: `the worker can write into ${directory}`,
-    next: 'Make it, for the worker alone (mode 0700); under systemd name it in ReadWritePaths=.',
+    next: 'Create it for the worker only (mode 0700); under systemd, add it to ReadWritePaths=.',
     otherwise: 'warn',
   });
   return concerning('switchover', [judged]);
@@ -144,15 +147,15 @@ export function samplerChecks(
         ? 'no samples: the loss of a failover could not be bounded'
         : `the newest is ${Math.round(age / 1_000)} s old`,
     needed: `a sample at most ${Math.round(readiness.sampleAgeMs / 1_000)} s old`,
-    next: 'Create its Schedule, on the worker host: schedules.sh, beside the inventory; or see docs/runbooks/wal-sampler.md.',
+    next: 'Create its Schedule on the worker host with schedules.sh, next to the inventory; or see docs/runbooks/wal-sampler.md.',
     otherwise: 'warn',
   });
-  // What earlier runs left: told only where there are some.
+  // Results that earlier runs left: shown only if there are any.
   if (unattested === 0) return [sampler];
   const attested = check('attested-results', undefined, false, {
-    observed: `${unattested} that no worker attested; they count for nothing`,
+    observed: `${unattested} that no worker attested; they do not count`,
     needed: 'results of walSampler that these workers made',
-    next: 'Find out who writes them; where a seal key was taken away, put its entry back behind the others.',
+    next: 'Find out who writes them. If a seal key was removed, put its entry back after the others.',
     otherwise: 'warn',
   });
   return [sampler, attested];
@@ -162,7 +165,7 @@ export function samplerChecks(
 
 const DAY_MS = 86_400_000;
 
-/** The gates that a switchover, a failover and what follows them open, and what one means that cannot be met. */
+/** The gates of a switchover, a failover and their follow-up runs, and the verdict on one that cannot be met. */
 const GATES = [
   ['plan', 'switchover', 'fail'],
   ['go', 'switchover', 'fail'],
@@ -183,22 +186,22 @@ export function peopleChecks(inventory: Inventory, { deployment, sets }: Topolog
   ];
 }
 
-/** Whether those who have joined suffice for the threshold, and whether one of them may be missing. */
+/** Whether enough holders have joined for the threshold, and whether one of them may be absent. */
 function holders(deployment: Deployment, { name: set }: DrSet, threshold: number | undefined): Judged {
   const { names, good, observed, needed: least, next } = judgeRoster(deployment, threshold);
   const name = `holders.${set}`;
   const needed = `as many holders as the service requires key shares (${least}), and one more`;
   if (deployment.ceremony.tokenSource === 'batch')
     return check(name, undefined, true, { observed: `${observed}; none needed: the token source is batch`, needed });
-  if (threshold === undefined) return unread({ name, needed }, 'no DR secondary tells its threshold');
+  if (threshold === undefined) return unread({ name, needed }, 'no DR secondary reports its threshold');
   return check(name, undefined, names.length > threshold, {
-    observed: names.length === threshold ? `${observed}: all of them must be there, at any hour` : observed,
+    observed: names.length === threshold ? `${observed}: all of them must be available, at any hour` : observed,
     ...{ needed, next },
     otherwise: good ? 'warn' : 'fail',
   });
 }
 
-/** Whether the gate opens when everybody who may approve does, and somebody is left who may ask. */
+/** Whether the gate opens if everybody who may approve does, and somebody remains who may request the run. */
 function gateCheck(inventory: Inventory, deployment: Deployment, gate: GateName, otherwise: 'fail' | 'warn'): Check {
   const policy = deployment.gates[gate];
   const members = approversOf(inventory, deployment, gate);
@@ -207,17 +210,18 @@ function gateCheck(inventory: Inventory, deployment: Deployment, gate: GateName,
   const canBeMet = (requester?: string) =>
     evaluateGate({ ...policy, approvers: names }, requester, approvals).satisfied;
   const blocked = names.filter((name) => !canBeMet(name));
-  const mayAsk = [...inventory.people.keys()].some((name) => !blocked.includes(name));
-  const reason = canBeMet() && blocked.length > 0 ? `; it cannot be met where ${blocked.join(' or ')} asks` : '';
-  return check(`gate.${gate}`, undefined, canBeMet() && mayAsk, {
+  const mayRequest = [...inventory.people.keys()].some((name) => !blocked.includes(name));
+  const reason =
+    canBeMet() && blocked.length > 0 ? `; it cannot be met if ${blocked.join(' or ')} requests the run` : '';
+  return check(`gate.${gate}`, undefined, canBeMet() && mayRequest, {
     observed: `${names.length} may approve: ${names.join(', ') || 'nobody'}${reason}`,
-    needed: `${policy.approvals} of ${policy.groups.join(' and ')}${policy.excludeRequester ? ', without the one who asks' : ''}`,
-    next: `Those of its groups who have not joined: \`runbook join LINE\`. Else put more people into the groups of gate ${gate}, or change its policy.`,
+    needed: `${policy.approvals} of ${policy.groups.join(' and ')}${policy.excludeRequester ? ', excluding the requester' : ''}`,
+    next: `People of its groups who have not joined run \`runbook join LINE\`. Otherwise add people to the groups of gate ${gate}, or change its policy.`,
     otherwise,
   });
 }
 
-/** Whether every holder and stand-by holder has gone the whole way not long ago, with the keys that count now. */
+/** Whether every holder and stand-by holder has completed a recent rehearsal with the current keys. */
 export async function rehearsalChecks({ deployment, execution, now }: ReadinessContext): Promise<Judged[]> {
   const { inventory, signingKey, records, signal } = execution;
   const facts = { people: inventory.people, workers: signingKey.kid };
@@ -226,7 +230,7 @@ export async function rehearsalChecks({ deployment, execution, now }: ReadinessC
   });
 }
 
-/** What the workers know of themselves and of their people. */
+/** What the workers know about themselves and their people. */
 interface RehearsalFacts {
   readonly people: Inventory['people'];
   /** Thumbprint of the key with which the workers sign invitations. */
@@ -263,7 +267,7 @@ function judgeRehearsal(
     check(`rehearsed.${name}`, undefined, good, { observed, needed, otherwise: 'warn' });
   if (tokenSource === 'batch' || tokenSource === 'provided')
     return rehearsed(true, `none needed${who}: the token source is ${tokenSource}`);
-  const observed = `${success === undefined ? 'never' : inWords(success, now)}${who}`;
+  const observed = `${success === undefined ? 'never' : rehearsalText(success, now)}${who}`;
   if (laboratory) return rehearsed(true, `${observed}; this is a laboratory`);
   if (success === undefined) return rehearsed(false, observed);
   const reason = whatChanged(success, facts);
@@ -271,22 +275,23 @@ function judgeRehearsal(
   return rehearsed(reason === undefined && recent, reason === undefined ? observed : `${observed}; ${reason}`);
 }
 
-function inWords({ at, how, tool }: RehearsalRecord, now: number): string {
+function rehearsalText({ at, how, tool }: RehearsalRecord, now: number): string {
   const days = Math.max(0, Math.floor((now - Date.parse(at)) / DAY_MS));
   const when = days === 0 ? 'today' : days === 1 ? 'yesterday' : `${days} days ago`;
   return `${when}, ${how}, with ${tool}`;
 }
 
-/** What was proven with keys that do not count any more is not proven. */
+/** Why a rehearsal no longer counts: it proved nothing about keys that have changed since. */
 function whatChanged(
   { holder, how, kid, workers }: RehearsalRecord,
   { people, workers: now }: RehearsalFacts,
 ): string | undefined {
   const person = people.get(holder);
-  if (workers !== now) return "the workers sign with another key since: the holder's pin of the new one is not proven";
+  if (workers !== now)
+    return "the workers have changed their signing key since: the holder's pin of the new one is not proven";
   if (person?.attestation === 'signed' && person.publicKeys.every((key) => key.kid !== kid))
-    return 'the key that signed then is not in the inventory any more';
+    return 'the key that signed then is no longer in the inventory';
   if (person !== undefined && person.attestation !== how)
-    return `the inventory demands ${person.attestation} of this person since`;
+    return `since then the inventory requires ${person.attestation} of this person`;
   return undefined;
 }

@@ -11,7 +11,7 @@ import { RecordTable } from '../record-table';
 import { QUESTIONS } from './reading';
 import type { Judged, Question, Topology } from './reading';
 
-/** The check before, as far as it is kept and compared. */
+/** The previous check, as far as it is recorded and compared. */
 const earlierReadiness = z.object({
   at: z.string(),
   switchover: readinessVerdict,
@@ -22,8 +22,8 @@ export type EarlierReadiness = z.infer<typeof earlierReadiness>;
 export const lastCheck = new RecordTable('readiness', earlierReadiness);
 
 /**
- * The points of checks. Several plans make the same check of one cluster: the worst counts. A point whose verdict is the same
- * for both questions is told once.
+ * The points of checks. Several plans make the same check of one cluster: the worst verdict counts. A point whose verdict
+ * is the same for both questions is listed once.
  */
 export function pointsOf(judged: readonly Judged[]): ReadinessPoint[] {
   const worst = new Map<string, ReadinessPoint>();
@@ -46,7 +46,7 @@ function pointOf({ name, observed, ...judged }: Judged, about: Question): Readin
   return { id, ...judged, about, observed: redact(observed) };
 }
 
-/** Of each level. */
+/** The verdict of each level. */
 const VERDICTS = readinessVerdict.options;
 const NOT_READY = VERDICTS.indexOf('not-ready');
 
@@ -66,7 +66,7 @@ export function summarise(
   };
   const general = (kind: Question) => levelOf(kind, ({ cluster }) => !isCandidate(cluster));
   const own = (kind: Question, name: string) => levelOf(kind, ({ cluster }) => cluster === name);
-  /** Every set needs one DR secondary that is good enough; another one that is not is a warning. */
+  /** Every set needs one DR secondary that is ready; another one that is not ready is a warning. */
   const ofDeployment = (kind: Question): ReadinessVerdict => {
     const levels = sets.map(({ secondaries }) => {
       const each = secondaries.map(({ name }) => own(kind, name));
@@ -97,7 +97,7 @@ function verdictOf(...levels: readonly number[]): ReadinessVerdict {
   return VERDICTS[Math.max(...levels)] ?? 'not-ready';
 }
 
-/** What can never be known counts neither way; what could be known and was not read counts against. */
+/** What can never be known does not count; what could be known and was not read counts as a warning. */
 function isBeyondKnowing({ verdict, unread }: ReadinessPoint): boolean {
   return verdict === 'not-checkable' && unread === undefined;
 }
@@ -106,7 +106,7 @@ function pointsAbout<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P
   return points.filter(({ about }) => about === kind || about === 'both');
 }
 
-/** Points whose verdict is another one; points that are new or gone are no change. Worse ones first. Pure. */
+/** Points whose verdict changed; points that are new or gone are no change. Worse ones first. Pure. */
 export function changesSince(
   before: EarlierReadiness['points'],
   now: readonly ReadinessPoint[],
@@ -128,7 +128,7 @@ function keyOf({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>, about = 
   return `${id} ${cluster ?? ''} ${about}`;
 }
 
-/** What comes to its end by itself: people are told when it nears, also where the verdict stays what it was. */
+/** What expires by itself: people are notified when that nears, even if the overall verdict stays the same. */
 const ENDS = new Set([
   'credential-lives-long-enough',
   'batch-token',
@@ -136,7 +136,7 @@ const ENDS = new Set([
   'recorded-tokens',
 ]);
 
-/** Tells people that a verdict is another one than at the last check, worse or better; of the first one where it is red. */
+/** Notifies people that a verdict is better or worse than at the last check; also of a first one that is not ready. */
 export async function tellChange(
   execution: ActivityContext,
   readiness: ReadinessResult,
@@ -153,17 +153,17 @@ export async function tellChange(
     ...({ event: 'readiness-changed', runbook: 'readiness', number: 1, subject: 'run' } as const),
     ...{ severity: worse ? 'warning' : 'info', at: Date.parse(at) },
     readiness: { switchover, failover, ...(before && { before }) },
-    // The room is small: what is about to end first.
+    // Space is limited: what expires soon comes first.
     leftToDo: [...new Set([...ending, ...changes])].map(changeText),
   };
   await tellNow(execution, deployment, notification, execution.run);
 }
 
-const TOLD = 'readiness-overdue';
+const OVERDUE_SENT = 'readiness-overdue';
 
 /**
- * Tells people, once for each last check, that none has ended since: the Schedule is dead, or each of its runs fails. For
- * the workers' sweep, which no Schedule keeps alive.
+ * Notifies people, once for each last check, that none has ended since: the Schedule is dead, or each of its runs fails.
+ * For the workers' sweep, which does not depend on a Schedule.
  */
 export async function tellOverdueReadiness(
   dependencies: Pick<ActivityDependencies, 'inventory' | 'log' | 'records'>,
@@ -172,11 +172,11 @@ export async function tellOverdueReadiness(
 ): Promise<void> {
   const { overdueAfterMs } = findDeployment(dependencies.inventory, deployment).readiness;
   let since: string | undefined;
-  // Of several workers that sweep, the one whose write is taken tells.
+  // Of several workers that sweep, the one whose write succeeds sends the notification.
   const noted = await dependencies.records.change(deployment, (values) => {
     since = lastCheck.from(values)?.at;
     const late = since !== undefined && Date.now() - Date.parse(since) > overdueAfterMs;
-    return late && values.get(TOLD) !== since ? { put: { [TOLD]: since } } : undefined;
+    return late && values.get(OVERDUE_SENT) !== since ? { put: { [OVERDUE_SENT]: since } } : undefined;
   });
   if (!noted || since === undefined) return;
   dependencies.log.warn({ deployment }, `no readiness check has ended since ${since}`);

@@ -18,7 +18,7 @@ import { startOf } from '../approvals/arrived-signals';
 import { demandControl } from '../approvals/people';
 import { currentExecution } from '../execution';
 
-/** Keeps the report of the run that this activity belongs to as files, where the worker has a folder for them. */
+/** Writes the report of this activity's run to files, if the worker has a directory for them. */
 export async function writeReportFiles({
   report,
 }: {
@@ -26,19 +26,19 @@ export async function writeReportFiles({
 }): Promise<{ readonly files: readonly string[] }> {
   const { reportDirectory, run } = currentExecution();
   if (reportDirectory === undefined) return { files: [] };
-  // Whatever the input says: nobody overwrites the report of another run.
+  // Whatever the input says: no run overwrites the report of another one.
   const own = { ...report, namespace: run.ns, workflowId: run.wid, runId: run.rid };
   const { data, error } = reportSchema.safeParse(own);
   if (!data)
-    throw new RunbookError('INVALID_INPUT', 'This is no report.', {
-      observed: `wrong: ${error.issues.map(({ path }) => path.join('.')).join(', ')}`,
+    throw new RunbookError('INVALID_INPUT', 'This is not a report.', {
+      observed: `invalid: ${error.issues.map(({ path }) => path.join('.')).join(', ')}`,
     });
   return { files: await writeFiles(data, reportDirectory) };
 }
 
 /**
- * Tells the run that holds the lock to become this failover, once it was heard, and waits a moment for its receipt: a run
- * that nobody carries out takes nothing over.
+ * Asks the run that holds the lock to become this failover, once that run has answered, and waits briefly for its
+ * receipt: a run that no worker executes takes nothing over.
  *
  * @throws RunbookError LOCK_HELD
  */
@@ -51,7 +51,7 @@ export async function requestTakeOver(asked: {
   const { inventory, run, temporal } = currentExecution();
   const { deployment, takeOverDocument } = input;
   const { laboratory } = findDeployment(inventory, deployment);
-  // The run verifies it again. Here it is refused where people see it: in the failover that asks.
+  // The run verifies it again. A refusal here is where people see it: in the failover that asks.
   if (takeOverDocument !== undefined)
     await demandControl(deployment, takeOverDocument, {
       run: { ns: run.ns, wid: workflowId, rid: runId },
@@ -67,11 +67,11 @@ export async function requestTakeOver(asked: {
       await delay(ASK_EVERY_MS);
     }
   };
-  const next = `See that workers run, and look at it: \`${nextCommandOf.status(workflowId)}\`. Then start the failover again.`;
+  const next = `Make sure that workers run, and check that run: \`${nextCommandOf.status(workflowId)}\`. Then start the failover again.`;
   const refused = (message: string, observed: string) =>
     new RunbookError('LOCK_HELD', `${workflowId} ${message}`, {
       observed: `run ${runId} ${observed}`,
-      needed: 'its word that it becomes the failover',
+      needed: 'its confirmation that it becomes the failover',
       next,
     });
   const silent = (sent: string) =>
@@ -85,19 +85,19 @@ export async function requestTakeOver(asked: {
     return given.at(-1);
   });
   if (answer === 'accepted') return;
-  if (answer === undefined) throw silent('It was told to become the failover, and may still do so.');
-  throw refused('does not become the failover. Nothing was touched.', `refused: ${answer.text}`);
+  if (answer === undefined) throw silent('It was asked to become the failover, and may still do so.');
+  throw refused('does not become the failover. Nothing was changed.', `refused: ${answer.text}`);
 }
 
-/** The run that has a Workflow ID. Its type and queue are the words of whoever started it. */
+/** The run under a Workflow ID. Its type and task queue were chosen by the person who started it. */
 export async function describeRun({ workflowId }: { readonly workflowId: string }) {
   const { inventory, run, temporal } = currentExecution();
   const description = await temporal.workflow.getHandle(workflowId).describe();
   const { type, runId, taskQueue, status, memo } = description;
   const { uiAddress } = inventory.temporal;
-  // A run that a failover took over is one, whatever it was started as.
+  // A run that became a failover is one, whatever it was started as.
   const now = RUNBOOK_NAMES.find((name) => name === memo?.['runbook']);
-  const ours = RUNBOOK_NAMES.some((name) => name === type && lockedAlike(name, workflowId));
+  const ours = RUNBOOK_NAMES.some((name) => name === type && usesLock(name, workflowId));
   return {
     type: escapeUntrusted(now ?? type),
     runId,
@@ -105,7 +105,7 @@ export async function describeRun({ workflowId }: { readonly workflowId: string 
     taskQueue: escapeUntrusted(taskQueue),
     /** As the server recorded it, or as the client called itself. */
     startedBy: await starterOf(temporal, { ns: run.ns, wid: workflowId, rid: runId }),
-    /** What an administrator runs, where no runbook of these workers holds the lock. */
+    /** What an administrator runs, if no runbook of these workers holds the lock. */
     ...(ours && taskQueue === Context.current().info.taskQueue
       ? {}
       : { terminate: terminateCommand(run.ns, workflowId, runId) }),
@@ -113,14 +113,14 @@ export async function describeRun({ workflowId }: { readonly workflowId: string 
   };
 }
 
-/** Whether the runbook is one that takes this lock: another one under its ID holds it and serves nobody. */
-function lockedAlike(name: RunbookName, workflowId: string): boolean {
+/** Whether the runbook is one that uses this lock: another one under its ID blocks it for nothing. */
+function usesLock(name: RunbookName, workflowId: string): boolean {
   return !workflowId.startsWith(deploymentWorkflowId('')) || holdsDeploymentLock(name);
 }
 
 function terminateCommand(ns: string, workflowId: string, runId: string): string {
   const which = ['--namespace', ns, '--workflow-id', workflowId, '--run-id', runId];
-  return shellLine('temporal', 'workflow', 'terminate', ...which, '--reason', 'it is no run of ours');
+  return shellLine('temporal', 'workflow', 'terminate', ...which, '--reason', 'not a run of these workers');
 }
 
 async function starterOf(temporal: Client, run: RunContext): Promise<string> {
@@ -131,12 +131,12 @@ async function starterOf(temporal: Client, run: RunContext): Promise<string> {
   );
 }
 
-/** Within this time a run that lives says whether it becomes the failover, ms. */
+/** Within this time a live run says whether it becomes the failover, ms. */
 const ANSWER_MS = 15_000;
 const ASK_EVERY_MS = 250;
 const ASK_WITHIN_MS = 3_000;
 
-/** What a run says of itself; undefined where nobody answers for it. */
+/** The status of a run; undefined if no worker answers for it. */
 async function statusOf(temporal: Client, workflowId: string, runId: string): Promise<RunStatus | undefined> {
   try {
     const handle = temporal.workflow.getHandle(workflowId, runId);
@@ -154,11 +154,11 @@ function noDocument({ deployment, reason }: InputOf<'drFailover'>): RunbookError
   const start = ['drFailover', '--deployment', deployment, '--reason', reason, '--take-over'];
   return new RunbookError(
     'NOT_APPROVED',
-    'A take-over needs a document of somebody who may decide. Nothing was touched.',
+    'A take-over needs a document of somebody who may decide. Nothing was changed.',
     {
       observed: 'no takeOverDocument',
-      needed: 'the document that the command makes',
-      next: `\`${shellLine('runbook', 'start', ...start)}\`, with \`--print\` for the Web UI`,
+      needed: 'the document that this command makes',
+      next: `Run \`${shellLine('runbook', 'start', ...start)}\`, with \`--print\` for the Web UI`,
     },
   );
 }

@@ -216,7 +216,7 @@ describe('an activity that needs an approval', () => {
       expect(operations.length).toBeLessThan(4);
     }
     const refused = await refuses({ plan, approvals: [] });
-    const [, gate = ''] = /^gate (\S+) misses/.exec(String(refused.details['observed'])) ?? [];
+    const [, gate = ''] = /^gate (\S+) is missing/.exec(String(refused.details['observed'])) ?? [];
     expect([name, GATE_NAMES.includes(gate as never)]).toEqual([name, true]);
     for (const { operation } of operations.slice(-1)) expect(OPERATION_GATES[operation]).toBe(gate);
     gates.set(tried, gate);

@@ -79,7 +79,7 @@ describe('two claims', () => {
       { accepted: false, code: 'only-claimed', by: { name: 'ada', how: 'claimed' } },
       { accepted: false, code: 'only-claimed', by: { name: 'bert', how: 'claimed' } },
     ]);
-    expect(verdicts[0]?.text).toContain('ada is only claimed, which counts for nothing outside a laboratory');
+    expect(verdicts[0]?.text).toContain('the name ada is only claimed, which does not count outside a laboratory');
     expect(verdicts[0]?.text).toContain(
       '`runbook approve deployment:payments --gate plan --name ada --key-file YOUR-KEY-FILE`',
     );

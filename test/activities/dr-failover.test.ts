@@ -186,7 +186,7 @@ it('old approvals do not end another outage than the one that they were given in
     void bench.signaled('approve', approvals, undefined, Date.now() - age);
   signaled(9 * HOUR);
   // What the run knows it by, to ask for gate promote again; nobody is sent back to a primary that is gone.
-  const next = holding('decide retry: gate promote is asked again');
+  const next = holding('decide retry: the run asks gate promote again');
   const old = await refusesPromotion('NOT_APPROVED', {
     details: { about: 'approvals too old', observed: holding('gate promote was met at'), next },
   });
@@ -226,7 +226,7 @@ it('where Temporal does not answer right before the promotion nothing was sent, 
   silence();
   bench.limit({ promoteMs: 900 });
   bench.historyError = new Error('14 UNAVAILABLE');
-  await refusesPromotion('TEMPORAL_UNAVAILABLE', { details: { next: holding('Look at Temporal, then retry') } });
+  await refusesPromotion('TEMPORAL_UNAVAILABLE', { details: { next: holding('Check Temporal, then retry') } });
   bench.historyError = undefined;
 });
 

@@ -70,7 +70,7 @@ const cutOff = () => {
 };
 /** A plan of this text, approved at both gates. */
 const approved = (text: string) => bench.approved({ plan: planWith(text), preconditions: [] }, 'plan', ['go', 'henry']);
-const PUT_BACK = holding('Put the inventory back');
+const PUT_BACK = holding('Restore the inventory');
 
 describe('refused, and nothing reaches the service', () => {
   const rejection = () => bench.approval('go', authority.plan.digest, 'grace', { verdict: 'reject' });
@@ -170,7 +170,7 @@ describe('approvals that are older than they count', () => {
   it('no outage is begun, also where they are sent again: each counts from its first signal', async () => {
     signaled(2 * HOUR);
     signaled();
-    const next = holding('Decide retry: gate go is asked again');
+    const next = holding('Decide retry: the run asks gate go again');
     const told = { retryable: false, details: { observed: holding('gate go was met at'), next } };
     await refuses('NOT_APPROVED', told);
   });
@@ -247,7 +247,7 @@ describe('an inventory that was changed since the plan was made', () => {
     ['gates', { unfence: { approvals: 2, groups: ['approvers'], excludeRequester: true, validForMs: 60_000 } }],
     ['hooks', HOOK],
   ] as const)('begins no demotion where its %s changed, and does where they are put back', async (member, value) => {
-    const details = { observed: 'the inventory was changed since the plan was made', next: PUT_BACK };
+    const details = { observed: 'the inventory has changed since the plan was made', next: PUT_BACK };
     await change(member, value, () => bench.refusedUnsent('demotePrimary', demotion(), 'NOT_APPROVED', { details }));
     expect(await demote()).toMatchObject({ outcome: 'done' });
   });
@@ -259,7 +259,7 @@ describe('an inventory that was changed since the plan was made', () => {
 
   it('names itself where a gate that needs more now is not met', async () => {
     const { plan } = findDeployment(bench.inventory, DEPLOYMENT).gates;
-    const details = { observed: holding('by the inventory, which was changed'), next: PUT_BACK };
+    const details = { observed: holding('(the inventory has changed'), next: PUT_BACK };
     await change('gates', { plan: { ...plan, approvals: 2 } }, () =>
       bench.refusedUnsent('demotePrimary', demotion(), 'NOT_APPROVED', { details }),
     );

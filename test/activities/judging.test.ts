@@ -225,9 +225,9 @@ describe('people', () => {
     const force = `      force: { approvals: ${approvals}, groups: [approvers], validFor: 10m }\n`;
     return EXAMPLE.replace(people, listed).replace('    gates:\n', `    gates:\n${force}`);
   };
-  const TWO = '2 may approve: ada, ben; it cannot be met where ada or ben asks';
-  const FOUR = '4 of approvers, without the one who asks';
-  const THREE_HOLDERS = '3 holders: all of them must be there, at any hour';
+  const TWO = '2 may approve: ada, ben; it cannot be met if ada or ben requests the run';
+  const FOUR = '4 of approvers, excluding the requester';
+  const THREE_HOLDERS = '3 holders: all of them must be available, at any hour';
   const holders = (listed: string) => EXAMPLE.replace('holders: [ben, cyd, dan]', `holders: ${listed}`);
   const STANDING_BY = '4 holders, 2 of them standing by';
 

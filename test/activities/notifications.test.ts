@@ -81,7 +81,7 @@ describe('notify', () => {
       deployment: DEPLOYMENT,
       workflowId: bench.run.wid,
       runId: bench.run.rid,
-      commands: [{ who: 'to see where it stands', command }],
+      commands: [{ who: 'to see its status', command }],
     });
     expect(chat.posted[0]?.body['text']).toContain(
       '*[CRITICAL] payments: drSwitchover waits for decision on parked step "Promote west" (parking 1)',
@@ -115,7 +115,7 @@ describe('notify', () => {
     await notify({ ...parked, clientsHeld: true, waiting: { ...gate, again: 'the approvals were too old' } });
     const text = String(chat.posted[0]?.body['text']);
     expect(text).toContain(
-      'waits for approval of gate promote again: the approvals before do not count any more. Clients may be kept out.',
+      'waits for approval of gate promote again: earlier approvals no longer count. Clients may still be quiesced.',
     );
     expect(text).toContain('runbook approve deployment:payments --gate promote');
     const shares = { for: 'shares', cid: 'c', epoch: 1, held: ['ada'], threshold: 3, until: 0 } as const;
@@ -153,7 +153,7 @@ describe('notify', () => {
     expect(await notify({ ...finished, leftToDo: ['revoke the token'] })).toEqual({ told: 2, failed: [] });
     expect(hook.posted[0]?.body).toMatchObject({
       outcome: 'completed',
-      details: ['Left to do: 1; the report lists what', 'The run says: "revoke the token"'],
+      details: ['Left to do: 1; see the report', 'The run says: "revoke the token"'],
       commands: [{ command: `runbook report ${bench.run.wid} --run-id ${bench.run.rid}` }],
     });
     expect([chat.posted.length, pager.posted.length]).toEqual([1, 0]);
@@ -209,8 +209,8 @@ describe('notify', () => {
       const posted = hook.posted.map(({ body }) => body as unknown as Message);
       expect(posted).toHaveLength(5);
       expect(posted.map(({ title }) => title)).toEqual([
-        '[CRITICAL] payments: drSwitchover waits for people who do something outside of the run.',
-        '[CRITICAL] payments: Something critical was found.',
+        '[CRITICAL] payments: drSwitchover waits for people who act outside the run.',
+        '[CRITICAL] payments: The run reports a critical finding.',
         '[CRITICAL] payments: drSwitchover waits for decision on parked step "a step" (parking 1): for a reason that the status shows.',
         '[CRITICAL] payments: drSwitchover waits for key shares from ada.',
         '[CRITICAL] payments: drSwitchover waits for answers to the rehearsal from ada; no key share is asked for.',

@@ -172,7 +172,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
       text: expect.stringMatching(
         /^Readiness: switchover not ready, failover not ready\. Before: switchover ready/,
       ) as string,
-      commands: [{ who: 'every point, as of now', command: `runbook readiness ${DEPLOYMENT}` }],
+      commands: [{ who: 'to see every point', command: `runbook readiness ${DEPLOYMENT}` }],
     });
     expect(JSON.stringify(worse?.['details'])).toContain('worse: ');
 

@@ -159,7 +159,7 @@ const FAULTS: readonly Fault[] = [
       return () => (service.cluster('east').storage.isFull = false);
     },
     fail: ['marker-written-and-read-back (east) switchover'],
-    next: 'Either the storage of east is full (`df` on its nodes',
+    next: 'Either the storage of east is full (check `df` on its nodes',
     verdicts: [NOT, READY],
   },
   {

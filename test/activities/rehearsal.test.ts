@@ -149,8 +149,20 @@ describe('readiness', () => {
     ['in a laboratory', undefined, payments({ laboratory: true }), 'ok', 'this is a laboratory'],
     ['where no holders are needed', undefined, batch, 'ok', 'none needed'],
     ['too long ago', { at: new Date(now - 91 * DAY_MS).toISOString() }, payments(), 'warn', '91 days ago'],
-    ["with another key of the workers'", { ...good, workers: 'other' }, payments(), 'warn', 'another key'],
-    ['with a key that is not listed any more', { ...good, kid: 'gone' }, payments(), 'warn', 'not in the inventory'],
+    [
+      "with another key of the workers'",
+      { ...good, workers: 'other' },
+      payments(),
+      'warn',
+      'have changed their signing key',
+    ],
+    [
+      'with a key that is not listed any more',
+      { ...good, kid: 'gone' },
+      payments(),
+      'warn',
+      'no longer in the inventory',
+    ],
     ['with an attestation that counts no more', { ...good, how: 'claimed' }, payments(), 'warn', 'signed'],
     ['well', good, payments(), 'ok', '10 days ago, signed, with runbook 1.0.0'],
   ])('%s', (_, record, deployment, verdict, observed) => {

@@ -43,7 +43,7 @@ describe('the roster of a ceremony', () => {
       told.posted.find(({ body }) => body['event'] === 'stand-by-called'),
     );
     expect(JSON.stringify(message.body)).toContain('runbook share ceremony:west --holder dora');
-    expect(message.body['text']).toMatch(/now asks who stands by for a key share/);
+    expect(message.body['text']).toMatch(/now asks the stand-by holders for key shares/);
     expect(JSON.stringify(message.body['details'])).toMatch(
       /The run says: .* the stand-by holders, dora and emil, for/,
     );

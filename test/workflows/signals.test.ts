@@ -113,7 +113,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
       [{ yes: true }, /members/],
       [await approvalOf(person('emil'), right), /is authentication on\?/],
       // A holder is known, but in no group that this gate asks.
-      [await approvalOf(person('ada'), right), /^gate plan is approved by .*grace.*: ada is in none of its groups/],
+      [await approvalOf(person('ada'), right), /^gate plan can be approved by .*grace.*: ada is in none of its groups/],
     ];
     const receipts = await sendAll(
       'approve',
