@@ -83,7 +83,7 @@ export async function quiescing(
         observed: 'nothing quiesces clients',
         needed: 'a way to quiesce clients, or acceptLoss bounded',
         next: [
-          'Choose one. In the inventory: "hooks: { quiesce: ..., release: ... }" (best), "quiesce: quota" (the service refuses ALL clients meanwhile) or "quiesce: attested" (the approvers attest that no client writes).',
+          'Choose one. In the inventory: "hooks: { quiesce: ..., release: ... }" (best), "quiesce: quota" (the service then refuses ALL clients) or "quiesce: attested" (the approvers attest that no client writes).',
           'For this run only: {"quiesce": "quota"}, {"quiesce": "attested"}, or {"acceptLoss": "bounded"}, with which the last writes may be lost.',
         ].join(' '),
       });

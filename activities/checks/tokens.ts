@@ -121,8 +121,8 @@ async function assessBatchToken(question: TokenQuestion) {
   }
   const checks = [...batchTokenReady(facts, cluster, deployment, paths), taken];
   const bad = checks.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
-  const unasked = (told: string) =>
-    `Nobody is asked for key shares: the batch token of ${cluster} was ${told}. No primary can look it up now.`;
+  const unasked = (proven: string) =>
+    `Nobody is asked for key shares: the batch token of ${cluster} was ${proven}. No primary can look it up now.`;
   const warnings = 'told' in known ? [unasked(known.told)] : [];
   return { ...notUsed(`${bad.join(', ')} does not hold`, ...checks), isReady: bad.length === 0, warnings };
 }

@@ -2,7 +2,7 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import { check } from './check';
 
-/** Orders versions such as `1.21.4+ent`: negative where `a` is older. Build metadata does not count. */
+/** Orders versions such as `1.21.4+ent`: negative if `a` is older. Build metadata does not count. */
 export function compareVersions(a: string, b: string): number {
   const parts = (version: string) =>
     (version.replace(/^v/, '').split(/[+-]/)[0] ?? '').split('.').map((part) => Number.parseInt(part, 10) || 0);

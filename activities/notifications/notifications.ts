@@ -52,7 +52,7 @@ export async function tellNow(
   const targets = notifications.filter(({ events }) => events.includes(message.event));
   const results = await Promise.all(
     targets.map(async (target): Promise<NotificationFailure | undefined> => {
-      const why = await tell(target, message, signal ?? new AbortController().signal);
+      const why = await notifyTarget(target, message, signal ?? new AbortController().signal);
       if (why === undefined) return undefined;
       const { event, workflowId } = message;
       log.warn({ target: target.name, event, workflowId, why }, 'notification not delivered');
@@ -102,7 +102,11 @@ const TRIES = 2;
 const PAUSE_MS = 500;
 
 /** Retries one target here: Temporal would notify all of them again. Returns why the target was not notified. */
-async function tell(target: NotificationTarget, message: Message, signal: AbortSignal): Promise<string | undefined> {
+async function notifyTarget(
+  target: NotificationTarget,
+  message: Message,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   for (let tries = 1; ; tries += 1) {
     try {
       await send(target, message, signal);

@@ -62,7 +62,7 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
   const judged = [
     ...judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs }),
     ...broken,
-    ...successorChecks(input, observed, found),
+    ...candidateChecks(input, observed, found),
     // Not for readiness: while the primary serves, clients write between two reads.
     ...furthestAhead(found.to, found.secondaries),
   ];
@@ -132,7 +132,7 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
 }
 
 /** Whether the candidate can become primary, and what people must know about it and the clusters that have to follow. */
-export function successorChecks(
+export function candidateChecks(
   input: InputOf<'drFailover'>,
   { deployment }: Observed,
   { from, to, others, silent, silentOutside, strangers, performanceSecondaries }: FailoverSides,

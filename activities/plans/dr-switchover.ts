@@ -49,7 +49,7 @@ export async function assessDrSwitchover(
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true, [...drSecondaries, from]),
     formerChecks(input, observed, sides),
     lastPrimaryChange(currentExecution(), deployment.name),
-    successorMay(observed, sides),
+    candidateMay(observed, sides),
     observed.rights(repointed('performance', 'switchover', from, performanceSecondaries)),
   ]);
   // By then service is back, and followers usually follow by themselves: a missing right is no reason to refuse.
@@ -130,7 +130,7 @@ export async function formerChecks(
  * Whether the workers' credential for the new primary, if it is a different one, lets the others follow. The old primary
  * is asked: it has the same tokens.
  */
-async function successorMay({ access, signal }: Observed, { from, to }: Sides): Promise<Check[]> {
+async function candidateMay({ access, signal }: Observed, { from, to }: Sides): Promise<Check[]> {
   const [source, target] = [access(from.cluster), access(to.cluster)];
   if (isDeepStrictEqual(source.entry.credential, target.entry.credential)) return [];
   const rights = issuingRights('dr');

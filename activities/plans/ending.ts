@@ -111,7 +111,7 @@ function roleOf(seen: ClusterObservation, kind: ReplicationKind): TeardownRoute[
   return (['primary', 'secondary', 'disabled'] as const).find((role) => role === seen[kind]?.mode);
 }
 
-/** Every secondary that the primary knows, by name where the inventory has it. */
+/** Every secondary that the primary knows, by name if the inventory has it. */
 function cutOffBy(
   { kind, cluster }: InputOf<'replicationTeardown'>,
   ids: readonly string[],

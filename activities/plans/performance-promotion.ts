@@ -54,7 +54,7 @@ export async function assessPerformancePromotion(
           ...goneChecks({ ...observed, from, to, overrideDrSecondary: input.overrideDrSecondary }),
           ...takesPart(to, { planned: false }),
         ]),
-    ...successorChecks(promotion),
+    ...newPrimaryChecks(promotion),
   ];
   // Without the required roles there is nothing to read filters and rights from.
   if (refuses(judged)) return { ...base, preconditions: judged };
@@ -167,7 +167,7 @@ function plannedChecks({ observed, from, to }: Promotion): Check[] {
 }
 
 /** What must hold for the cluster that becomes primary, and for those that then follow it. */
-function successorChecks({ observed, to, others, silent }: Promotion): Check[] {
+function newPrimaryChecks({ observed, to, others, silent }: Promotion): Check[] {
   const protects = observed.othersOf(to.cluster).filter((each) => each.dr?.mode === 'secondary');
   return [
     hasRole(to, 'performance', 'secondary', `Only a performance secondary can be promoted.`),

@@ -6,7 +6,7 @@ import { inStep, takesPart } from '../checks/replication';
 import { FREE_SLOT, PROMOTE, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
 import { majorVersion } from '../checks/versions';
-import { successorChecks } from '../plans/dr-failover';
+import { candidateChecks } from '../plans/dr-failover';
 import { findSides, formerChecks, sideChecks, tokenChecks } from '../plans/dr-switchover';
 import { findFailoverSides } from '../checks/failover-sides';
 import { observedOf } from '../plans/observed';
@@ -41,7 +41,7 @@ export async function planChecks(
   };
   const checks = await Promise.all([
     formers(),
-    ...sets.flatMap((set) => set.secondaries.map(({ name }) => successor(observed, set, name, works, takesKept))),
+    ...sets.flatMap((set) => set.secondaries.map(({ name }) => candidate(observed, set, name, works, takesKept))),
   ]);
   const owned = (await works) ? OF_A_RUN : [];
   return checks
@@ -67,7 +67,7 @@ async function former(observed: Observed, { primaries, secondaries }: DrSet) {
   });
 }
 
-async function successor(
+async function candidate(
   observed: Observed,
   { primaries: [primary] }: DrSet,
   cluster: string,
@@ -96,7 +96,7 @@ async function successor(
     'verdict' in found
       ? [{ ...found, cluster }]
       : [
-          ...successorChecks(failover, observed, found),
+          ...candidateChecks(failover, observed, found),
           // Data that did not arrive is lost, but a failover starts anyway.
           ...inStep('dr', deployment.limits, found.from, found.to).map((each) => asWarning(each)),
         ];

@@ -137,7 +137,7 @@ const ENDS = new Set([
 ]);
 
 /** Notifies people that a verdict is better or worse than at the last check; also of a first one that is not ready. */
-export async function tellChange(
+export async function notifyChange(
   execution: ActivityContext,
   readiness: ReadinessResult,
   earlier: EarlierReadiness | undefined,
