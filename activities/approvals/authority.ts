@@ -280,7 +280,7 @@ async function givenAt(history: ArrivedSignals, { deployment, gate, requestedBy,
 
 function arrivedAt(
   arrived: readonly ArrivedSignal[],
-  { how, signalled: { approval, arrival } }: SignalledApproval,
+  { how, signaled: { approval, arrival } }: SignaledApproval,
 ): number | undefined {
   // Its sender was read from this very signal. A signature says nothing about the signal that brought it.
   if (how === 'principal' && arrival !== undefined) return arrived.find((each) => each.arrival === arrival)?.at;
@@ -324,9 +324,9 @@ function iso(time: number): string {
 /** An approval that the server's record of its sender attests, with the number of the signal that brought it. */
 const ofSender = z.strictObject({ approval: z.unknown().refine((each) => each !== undefined), arrival: z.number() });
 
-/** A verified approval as it was signalled, and the number of its signal, if given. */
-type SignalledApproval = VerifiedApproval & {
-  readonly signalled: { readonly approval: unknown; readonly arrival?: number | undefined };
+/** A verified approval as it was signaled, and the number of its signal, if given. */
+type SignaledApproval = VerifiedApproval & {
+  readonly signaled: { readonly approval: unknown; readonly arrival?: number | undefined };
 };
 
 /**
@@ -338,19 +338,19 @@ export async function verifiedApprovals(
   gate: GateName,
   planDigest: string,
   documents: readonly unknown[],
-): Promise<SignalledApproval[]> {
+): Promise<SignaledApproval[]> {
   const { inventory, run } = currentExecution();
   const { people } = inventory;
   const history = new ArrivedSignals(run);
-  const verified: SignalledApproval[] = [];
+  const verified: SignaledApproval[] = [];
   for (const document of documents) {
-    const signalled: SignalledApproval['signalled'] = ofSender.safeParse(document).data ?? { approval: document };
-    const { approval, arrival } = signalled;
+    const signaled: SignaledApproval['signaled'] = ofSender.safeParse(document).data ?? { approval: document };
+    const { approval, arrival } = signaled;
     try {
       const [sent] = arrival === undefined ? [] : await history.of('approve', [arrival]);
       if (sent && !sameContent(sent.content, approval)) throw noSuchSignal();
       const context = { run, people, gate, planDigest, principal: sent?.principal };
-      verified.push({ ...(await verifyApproval(approval, context)), signalled });
+      verified.push({ ...(await verifyApproval(approval, context)), signaled });
     } catch (error) {
       // A failed read is not a refusal: a retry may succeed.
       if (!(error instanceof RunbookError) || error.retryable) throw error;

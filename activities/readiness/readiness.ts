@@ -17,7 +17,7 @@ import { planChecks } from './plans';
 import { codeOf, concerning, readTopology, unread, within } from './reading';
 import type { Judged, ReadinessContext, ServiceContext } from './reading';
 import { peopleChecks, rehearsalChecks, runChecks, samplerChecks, workerChecks } from './site';
-import { lastCheck, pointsOf, summarise, notifyChange } from './summary';
+import { lastCheck, pointsOf, summarize, notifyChange } from './summary';
 
 /**
  * Whether a switchover and a failover would start now. Reads the service, Temporal and the worker, compares the result
@@ -55,7 +55,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
     worker: () => workerChecks(context),
     rehearsals: () => rehearsalChecks(context),
   });
-  const readiness = summarise(topology, pointsOf(checks), earlier, context.now);
+  const readiness = summarize(topology, pointsOf(checks), earlier, context.now);
   await notifyChange(execution, readiness, earlier);
   await keepReadiness(context, readiness, began);
   return {

@@ -51,7 +51,7 @@ const VERDICTS = readinessVerdict.options;
 const NOT_READY = VERDICTS.indexOf('not-ready');
 
 /** Two verdicts, and what changed since the last check. Pure. */
-export function summarise(
+export function summarize(
   { deployment, sets }: Topology,
   points: readonly ReadinessPoint[],
   earlier: EarlierReadiness | undefined,

@@ -7,7 +7,7 @@ import { judgeMerkleReport } from '../../activities/merkle/trees';
 import { skewOf } from '../../activities/readiness/clusters';
 import { NotRead, readChecks, topologyOf, within } from '../../activities/readiness/reading';
 import { judgeRecordedTokens, peopleChecks } from '../../activities/readiness/site';
-import { changesSince, pointsOf as pointsOfChecks, summarise } from '../../activities/readiness/summary';
+import { changesSince, pointsOf as pointsOfChecks, summarize } from '../../activities/readiness/summary';
 import type {
   ClusterObservation,
   ReplicationObservation,
@@ -292,7 +292,7 @@ describe('verdicts and comparison', () => {
   };
 
   it('what nobody can know counts neither way; what was not read counts against; of one check made twice the worst counts', () => {
-    const verdict = (...points: ReadinessPoint[]) => summarise(pair(), points, undefined, 0).failover;
+    const verdict = (...points: ReadinessPoint[]) => summarize(pair(), points, undefined, 0).failover;
     expect(verdict(point('ok'), point('not-checkable'))).toBe('ready');
     expect(verdict(point('ok'), point('not-checkable', { unread: true }))).toBe('ready-with-warnings');
     const judged = { name: 'A b', observed: 'o', needed: 'n' };
@@ -311,7 +311,7 @@ describe('verdicts and comparison', () => {
     const readings = [reading('east', { mode: 'primary' }), reading('west', following), reading('north', following)];
     const [ready, warned, not] = ['ready', 'ready-with-warnings', 'not-ready'];
     const verdicts = (...points: ReadinessPoint[]) => {
-      const { switchover, failover, candidates } = summarise(topologyOf(deployment, readings), points, undefined, 0);
+      const { switchover, failover, candidates } = summarize(topologyOf(deployment, readings), points, undefined, 0);
       return [switchover, failover, ...candidates.map((each) => each.switchover)];
     };
     const [west, north] = [point('fail', { cluster: 'west' }), point('fail', { cluster: 'north' })];
