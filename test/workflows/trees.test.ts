@@ -240,7 +240,7 @@ describe('Merkle trees', () => {
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'aborted' });
         expect(JSON.stringify(report)).toContain('reindex in progress: building, 500 of 1000');
-        expect(report.leftToDo).toContainEqual(expect.stringContaining('it cannot be cancelled'));
+        expect(report.leftToDo).toContainEqual(expect.stringContaining('It cannot be cancelled'));
       });
     });
   });
