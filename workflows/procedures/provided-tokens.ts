@@ -119,7 +119,7 @@ export class ProvidedTokens extends PeoplesTokens {
             ...parked,
             ...({ step: `Operation token of ${cluster}`, code: 'TOKEN_MISSING' } as const),
             message: `${this.run.inOutage ? 'No cluster is primary, and an' : 'An'} operation token of ${cluster} is needed, which people generate themselves.`,
-            next: 'Generate and give it as shown, or decide on another choice.',
+            next: 'Generate and give it as shown, or choose another option.',
           },
           () => `nobody gave an operation token of ${cluster} in time; asked: ${this.required().holders.join(', ')}`,
         );

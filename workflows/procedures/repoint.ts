@@ -252,7 +252,7 @@ export async function sameFilterOnBothSides(
       severity: 'critical',
       code: 'dynamic-filter-differs',
       text: `The dynamic filter of ${secondary} is not what it must be on ${primary} and ${secondary}: ${compared.observed}`,
-      next: `Make sure that ${secondary} is connected to ${primary}, then compare again: \`${again}\`. As long as they differ, writes of clients may reach ${secondary} although its filter should keep them away.`,
+      next: `Make sure that ${secondary} is connected to ${primary}, then compare again: \`${again}\`. As long as they differ, client writes may reach ${secondary} although its filter should keep them away.`,
     });
   }
   return compared?.equal === true;

@@ -170,7 +170,7 @@ export class TokenCeremony extends PeoplesTokens {
       ...this.#parked,
       ...({ step: 'Collect key shares in the outage', code: 'SHARES_MISSING' } as const),
       message: 'No cluster is primary, and the token for the next promotion needs key shares again.',
-      next: 'The holders give their shares, or decide on another choice.',
+      next: 'The holders give their shares, or choose another option.',
     };
     const notInTime = () => {
       const { held, needed } = this.#shares;

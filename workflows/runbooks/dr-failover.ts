@@ -163,7 +163,7 @@ async function reportNotPromoted(run: Run, deployment: string, { route, promoted
   const members = [route.from, route.to, ...route.otherDrSecondaries, ...route.silentDrSecondaries];
   await reportPrimaries(run, {
     ...{ deployment, kind: 'dr', clusters: members, ended: 'The failover ended' },
-    ifReported: (primaries) => `See that clients reach ${primaries}.`,
+    ifReported: (primaries) => `Make sure that clients reach ${primaries}.`,
     otherwise: `Clients have no primary. Start drFailover again, or bring ${route.from} back and remove its fence.`,
   });
 }
