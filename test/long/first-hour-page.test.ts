@@ -95,7 +95,7 @@ it('docs/first-hour.md: at most eight commands from a clone to a green plan, one
     return output;
   };
   const initialised = await run([here(init)]);
-  expect(initialised).toContain('Made on east: policy "runbooks", AppRole "runbooks".');
+  expect(initialised).toContain('Created on east: policy "runbooks", AppRole "runbooks".');
   const joinLines = [...initialised.matchAll(/runbook join (\S+)/g)].map(([, line = '']) => line);
   expect(joinLines).toHaveLength(PEOPLE.length);
   const sent = await Promise.all(
@@ -117,7 +117,7 @@ it('docs/first-hour.md: at most eight commands from a clone to a green plan, one
     'runbook doctor --json; echo "doctor ended with $?"',
     'exit $planned',
   ]);
-  expect(planned).toContain('Nothing stands against it. Nothing was changed.');
+  expect(planned).toContain('No precondition failed. Nothing was changed.');
   // The server of the tests keeps histories for a day, and the keys of ceremonies are on a disk here: warnings.
   expect(planned).toContain('doctor ended with 7');
   const failed = planned
