@@ -100,7 +100,7 @@ function heartbeatsStopped({ cluster, hears }: Observer, from: string, primaryGo
     case 'stopped':
       return check(name, cluster, true, { observed, needed });
     case 'hears': {
-      const next = `${cluster} still receives heartbeats from ${from}: perhaps only the path from here to ${from} is broken. Check ${from} from another location.`;
+      const next = `${cluster} is still connected to ${from}: perhaps only the path from here to ${from} is broken. Check ${from} from another location.`;
       return check(name, cluster, false, { observed, needed, next });
     }
   }
@@ -121,8 +121,8 @@ function agreement(observers: readonly Observer[], from: string, to: string, pri
   if (still.length === 0 && known.every(({ heard }) => heard === 'early'))
     return check(name, undefined, false, { observed, needed, next: WAITED_FOR, otherwise: 'warn' });
   const next = still.includes(from)
-    ? `${from} follows another primary and hears it: ${from} is not the primary that is gone.`
-    : `Heartbeats of ${from} still reach ${still.join(', ')}: perhaps only ${to} is cut off. Check ${from} from another location.`;
+    ? `${from} is connected to another primary: ${from} is not the primary that is gone.`
+    : `${from} is still connected to ${still.join(', ')}: perhaps only ${to} is cut off. Check ${from} from another location.`;
   return check(name, undefined, still.length === 0, { observed, needed, next });
 }
 

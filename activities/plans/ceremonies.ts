@@ -53,7 +53,7 @@ export function assessRootTokenCeremony({ input }: PlanInput<InputOf<'rootTokenC
         recipient && compareByVoice(recipient),
       ],
       steps: [
-        `Generate a root token on ${cluster}, encrypted to ${fingerprint}; the report contains it, and only its recipient can decrypt it`,
+        `Generate a root token on ${cluster}, encrypted to ${fingerprint}; the report contains it, and only the recipient can decrypt it`,
       ],
       choices: { recipientKey: fingerprint },
     };

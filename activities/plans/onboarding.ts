@@ -163,7 +163,7 @@ function partsOfAnothers(
     ],
     warnings: [
       `${id} is not a cluster of this inventory: another team owns it, and this run cannot read it. Everything that ${from} ${kind === 'dr' ? 'holds' : 'replicates'} is copied to it${filter ? `, except what its paths filter keeps away (${describeFilter(filter)})` : ''}.`,
-      `Whoever generated the public key can use the token. Before you approve, compare the SHA-256 of the key with the other team through another channel: ${publicKeyPrint(outside)}.`,
+      `The creator of the public key can use the token. Before you approve, compare the SHA-256 of the key with the other team through another channel: ${publicKeyPrint(outside)}.`,
       `Using the token WIPES the cluster of the other team: they must make sure that it is the right one.`,
     ],
     steps: [

@@ -289,7 +289,7 @@ function warningsOf(
     ({ name, verdict }) => name.startsWith('no DR secondary') && verdict === 'warn',
   )?.observed;
   return [
-    `Clients that move from ${from} to ${to} lose all of their tokens and leases: they log in again on ${to}, and leases of ${from} stay on ${from}.`,
+    `Every token and every lease changes for clients that move to ${to}: clients of ${from} log in again on ${to}, and leases of ${from} stay on ${from}.`,
     `Local mounts and their data stay behind on ${from}.`,
     planned && `From the demotion of ${from} until ${to} serves, no cluster accepts writes of shared data.`,
     !planned && `Writes that ${from} accepted and did not replicate are lost; how many is not known.`,

@@ -284,7 +284,7 @@ function stepsOf(
     tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
     mode === 'primary' && snapshot,
     mode === 'primary' && `Demote ${cluster}, if ${serving} serves as primary at that moment`,
-    'Ask gate "unfence"',
+    'Ask for approval at gate "unfence"',
     hooks.unfence && `Unfence ${cluster} (hook)`,
     known?.filter &&
       `Write the paths filter of ${cluster} on ${serving} under ${known.id}: ${describeFilter(known.filter)}`,

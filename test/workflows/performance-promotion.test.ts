@@ -59,7 +59,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, parkings: [] });
       const { warnings, choices } = report.plan?.content ?? {};
-      expect(warnings?.join(' ')).toMatch(/lose all of their tokens and leases.*Local mounts.*asia may receive/);
+      expect(warnings?.join(' ')).toMatch(/Every token and every lease changes.*Local mounts.*asia may receive/);
       expect(choices).toMatchObject({ 'filter of asia': 'deny us-customers/', 'filter of east': 'no paths filter' });
       expect(report.leftToDo.join('\n')).toMatch(/must log in on europe[^]*audit devices of europe/);
       expect(report.outage?.totalMs).toBeGreaterThan(0);
