@@ -30,7 +30,7 @@ describe('one changing run for each deployment', () => {
     const starters = await reportOf(first);
     expect([starters.outcome, starters.findings]).toEqual([
       'handed-over',
-      [expect.objectContaining({ code: 'handed-over', text: `It goes on as ${scenario.workflowId} (run ${runId}).` })],
+      [expect.objectContaining({ code: 'handed-over', text: `It continues as ${scenario.workflowId} (run ${runId}).` })],
     ]);
     await real.waitsFor('approval', ({ gate }) => gate === 'plan');
 

@@ -39,7 +39,7 @@ describe('a provided operation token', () => {
       expect(JSON.parse(await run.planText())).toMatchObject({
         choices: { tokenSource: 'provided' },
         warnings: [
-          expect.stringContaining('attests that no client writes to east'),
+          expect.stringContaining('attest that no client writes to east'),
           expect.stringContaining('one of ada, bert provides it'),
         ],
       });
