@@ -47,7 +47,7 @@ export async function approveAgain(run: TestRun, gate: GateName, name = 'henry')
   const again = (each: Waiting): each is Approval =>
     each.for === 'approval' && each.gate === gate && each.again !== undefined;
   // The step that acts parks, and `retry` asks the gate again; a promotion is asked for by the runbook itself.
-  const tooOld = new RegExp(`[Dd]ecide retry: gate ${gate} is asked again`);
+  const tooOld = new RegExp(`[Dd]ecide retry: the run asks gate ${gate} again`);
   const first = await run.until(`gate ${gate} asked for again`, ({ waiting: all }) =>
     all.find((each) => again(each) || (each.for === 'decision' && tooOld.test(each.next ?? ''))),
   );
