@@ -62,7 +62,7 @@ export { clusters, FILTER, replicating } from './site';
 
 recordEndpointCalls();
 
-/** What is waited for by time alone, ms. */
+/** Short durations, in ms, for fixed waits. */
 const SHORT: Timing = {
   underWayMs: 400,
   settleMs: 500,
@@ -74,20 +74,20 @@ const SHORT: Timing = {
   refusalMs: 20,
   noteMs: 5_000,
 };
-/** They bound only, however slow the machine is. One that must run out is short where that is the test. */
+/** Only upper bounds, even on a slow machine. A test in which a limit must expire sets a short one. */
 const LIMITS = { heartbeatAge: '2m', streaming: '60s', walStill: '10ms' };
 export const DEPLOYMENT = 'payments';
 const TASK_QUEUE = 'runbooks';
 
 export interface BenchOptions extends SiteOptions {
   readonly topology?: Partial<Topology>;
-  /** Members of the deployment in the inventory, beside clusters. */
+  /** Members of the deployment in the inventory, other than clusters. */
   readonly deployment?: Readonly<Record<string, unknown>>;
-  /** What is waited for by time alone, where it is not as short as usual here. */
+  /** Durations of fixed waits that differ from the short defaults. */
   readonly timing?: Partial<Timing>;
 }
 
-/** What a token generation is asked for. */
+/** The input of a token generation. */
 export interface Generating {
   readonly deployment: string;
   readonly cluster: string;
@@ -96,7 +96,7 @@ export interface Generating {
   readonly recipientPgpKey?: string;
   readonly authority?: Authority;
   readonly envelopes: readonly unknown[];
-  /** Of what the run has in hand, where it is not these envelopes alone. */
+  /** The shares that the run has collected, if they are not only these envelopes. */
   readonly held?: HeldShares;
 }
 
@@ -104,11 +104,11 @@ interface Generated {
   readonly token: Sealed<'operation-token'>;
   readonly encryptedToken: string;
   readonly badShares: readonly string[];
-  /** All that the run was told. */
+  /** All findings that the run received. */
   readonly findings: readonly Finding[];
 }
 
-/** How an activity ended: its result, or the failure as Temporal would store it. */
+/** The failure of an activity, as Temporal would store it. */
 export interface Failed {
   readonly code: string;
   readonly message: string;
@@ -124,19 +124,19 @@ type Assess<R extends string> = Extract<Name, `assess${Capitalize<R>}`>;
 type Planned = { [R in keyof typeof RUNBOOK_INPUTS]: Assess<R> extends never ? never : R }[keyof typeof RUNBOOK_INPUTS];
 type Gates = readonly (string | readonly [gate: string, by: string])[];
 
-/** What one call of an activity runs with, where it differs from the run of the test. */
+/** Options of one activity call that differ from the run of the test. */
 export interface CallOptions {
   readonly run?: RunContext;
   readonly step?: Partial<StepContext>;
-  /** Which attempt of Temporal this is; 1 where none is given. */
+  /** Number of Temporal's attempt; default 1. */
   readonly attempt?: number;
-  /** Since the first attempt was scheduled, ms. */
+  /** Time since the first attempt was scheduled, in ms. */
   readonly spentMs?: number;
-  /** Given the way to cancel the activity before it starts. */
+  /** Called before the activity starts, with a function that cancels it. */
   readonly onStart?: (cancel: () => void) => void;
 }
 
-/** Activities over a simulated service, in a run of their own, without a Temporal server. */
+/** Runs activities against a simulated service, in their own run and without a Temporal server. */
 export class ActivityBench {
   readonly run: RunContext = { ns: 'default', wid: `deployment:${DEPLOYMENT}`, rid: randomUUID() };
   readonly activities: RunbookActivities = activities;
@@ -145,25 +145,25 @@ export class ActivityBench {
   readonly recordServer = new RecordServer(TASK_QUEUE);
   readonly records: Records;
   readonly ledger: TokenLedger;
-  /** Every text that left an activity: results, failures, heartbeats, log lines. */
+  /** Every text that an activity emitted: results, failures, heartbeats, log lines. */
   readonly emitted: string[] = [];
-  /** The run's own history, for the activities that read it. */
+  /** The history of the run, for activities that read it. */
   history: temporal.api.history.v1.IHistory = { events: [] };
   /** See {@link #recorded}. */
   readonly #approved: { readonly content: { readonly document: string }; readonly at: number }[] = [];
-  /** With what Temporal answers instead of the history. */
+  /** The error that Temporal returns instead of the history. */
   historyError: Error | undefined;
-  /** Temporal gave the attempt under way up, and began the next. */
+  /** Temporal has abandoned the current attempt and started the next. */
   isGivenUp = false;
-  /** How often Temporal was asked for the description of a run. */
+  /** How often the description of a run was requested from Temporal. */
   descriptions = 0;
-  /** Called when Temporal is asked for one, before it answers. */
+  /** Called on such a request, before Temporal answers. */
   onDescription: () => void = () => undefined;
   #attempt = 1;
   #usualLimits: Limits | undefined;
-  /** Open runs by Workflow ID. Where nothing is set every ID has one. */
+  /** Open runs by Workflow ID. If undefined, every ID has an open run. */
   openRuns: ReadonlyMap<string, { readonly type: string; readonly runId: string; readonly memo?: object }> | undefined;
-  /** Closed runs with their results, newest first. A query finds those whose Workflow ID it quotes. */
+  /** Closed runs with their results, newest first. A query finds those whose Workflow ID it contains. */
   closedRuns: readonly {
     readonly workflowId: string;
     readonly runId: string;
@@ -207,7 +207,7 @@ export class ActivityBench {
       pace: 'quick',
       ...pair(),
       ...options.topology,
-      // A write of the primary's own right before a demotion would be a loss that no test asked for.
+      // The primary's own write right before a demotion would be a loss that the test does not expect.
       timing: { canaryMs: 600_000, ...options.topology?.timing },
     });
     try {
@@ -251,7 +251,7 @@ export class ActivityBench {
     );
   }
 
-  /** People send signals of one name to the run, as a server with or without authentication records it. */
+  /** Adds signals from people to the history of the run, as a server with or without authentication records them. */
   signaled(name: SignalName, contents: readonly unknown[], principal?: string, at?: number): number[] {
     this.history = {
       events: [...(this.history.events ?? []), ...contents.map((each) => signaledEvent(name, each, principal, at))],
@@ -262,7 +262,7 @@ export class ActivityBench {
     return all.map((_event, index) => index + 1).slice(-contents.length);
   }
 
-  /** As {@link signaled}, by an update that the run accepted. */
+  /** Like {@link signaled}, but as an update that the run accepted. */
   updated(name: UpdateName, content: unknown, at?: number): void {
     const { workflowExecutionSignaledEventAttributes: signal, ...event } = signaledEvent(name, content, undefined, at);
     const acceptedRequest = { input: { name, args: signal?.input } };
@@ -270,7 +270,7 @@ export class ActivityBench {
     this.history = { events: [...(this.history.events ?? []), accepted] };
   }
 
-  /** Limits beside those of the options, from now on; without any the options hold again. */
+  /** Overrides limits from now on; without an argument, restores those of the options. */
   limit(limits: Partial<Limits> = {}): void {
     const held = this.inventory.deployments.get(DEPLOYMENT)?.limits;
     if (!held) throw new Error('no limits');
@@ -278,20 +278,20 @@ export class ActivityBench {
     Object.assign(held, this.#usualLimits, limits);
   }
 
-  /** As another worker with the same seal keys has them. */
+  /** The records as another worker with the same seal keys sees them. */
   recordsOfAWorker(alarm: RecordsOptions['alarm'] = () => undefined): Records {
     const { run, sealKeyring: keyring } = this;
     const server = { temporal: this.temporal, namespace: run.ns, taskQueue: TASK_QUEUE };
     return new Records({ ...server, keyring, alarm, readMs: 200 });
   }
 
-  /** The tokens that the record holds now, as they stand there. */
+  /** The entries of the tokens that are in the record now. */
   tokensKept(): LedgerEntry[] {
     const values = this.recordServer.values(recordWorkflowId(DEPLOYMENT)) as readonly LedgerEntry[];
     return values.filter(({ clusterId }) => clusterId !== undefined);
   }
 
-  /** Takes every token out of the record, dead or not. */
+  /** Removes every token from the record, alive or not. */
   async forgetTokens(): Promise<void> {
     for (const entry of await this.ledger.all(DEPLOYMENT)) await this.ledger.remove(entry);
   }
@@ -300,12 +300,12 @@ export class ActivityBench {
     return this.service.cluster(name);
   }
 
-  /** Adds a secret that must not be readable in what the activities emit. */
+  /** Adds a secret that must not be readable in anything that the activities emit. */
   canary(name: string, value: string): void {
     this.secrets.set(name, value);
   }
 
-  /** What an activity runs in, as in a worker: with the header of a step of its run. */
+  /** The environment of an activity, as in a worker: with the header of a step of its run. */
   environment(info: Partial<Info>, step?: object): MockActivityEnvironment {
     return new MockActivityEnvironment(info, {
       logger: new DefaultLogger('ERROR'),
@@ -343,7 +343,7 @@ export class ActivityBench {
     }
   }
 
-  /** As {@link call}, for an activity that must fail. */
+  /** Like {@link call}, for an activity that must fail. */
   async failure<K extends Name>(name: K, input: Input<K>, options: CallOptions = {}): Promise<Failed> {
     try {
       await this.call(name, input, options);
@@ -353,7 +353,7 @@ export class ActivityBench {
     throw new Error(`${name} did not fail`);
   }
 
-  /** As {@link refused}: nothing that changes anything was sent, and that is known. */
+  /** Like {@link refused}; also expects that no change was sent and that this is known. */
   async refusedUnsent<K extends Name>(
     name: K,
     input: Input<K>,
@@ -368,7 +368,7 @@ export class ActivityBench {
     return failed;
   }
 
-  /** As {@link failure}, with this code, and what else is expected of it. */
+  /** Like {@link failure}; expects this code and the other given members. */
   async refused<K extends Name>(
     name: K,
     input: Input<K>,
@@ -381,12 +381,12 @@ export class ActivityBench {
     return failed;
   }
 
-  /** From now on every call of an endpoint is met by this, on every cluster where none is named. */
+  /** From now on, applies a fault to every call of an endpoint, on the given cluster or on all. */
   always(endpoint: string | RegExp, action: FaultAction, cluster?: string): FaultHandle {
     return this.service.faults.add({ endpoint, action, times: Infinity, ...(cluster !== undefined && { cluster }) });
   }
 
-  /** What the plan of a runbook says of an input, which needs no more than is given. */
+  /** The assessment of a runbook for an input; deployment and reason are added. */
   async assess<R extends Planned>(runbook: R, input: object = {}): Promise<Result<Assess<R>>> {
     const name = `assess${runbook[0]?.toUpperCase()}${runbook.slice(1)}` as Assess<R>;
     const parsed = RUNBOOK_INPUTS[runbook].parse({ deployment: DEPLOYMENT, reason: 'a test', ...input });
@@ -397,12 +397,12 @@ export class ActivityBench {
     return (await this.call('assessReadiness', { deployment: DEPLOYMENT }, options)).readiness;
   }
 
-  /** That plan with approvals, as {@link approved} gives them. */
+  /** The plan from {@link assess} with approvals from {@link approved}. */
   async authorityOf<R extends Planned>(runbook: R, input: object, ...gates: Gates): Promise<Authority> {
     return this.approved((await this.assess(runbook, input)) as Assessment<unknown>, ...gates);
   }
 
-  /** A plan that no assessment made, of these operations. */
+  /** A plan with these operations that no assessment made. */
   planOf(operations: readonly AllowedOperation[], more: object = {}): Authority['plan'] {
     return planWith({
       ...{ runbook: 'drSwitchover', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
@@ -415,7 +415,7 @@ export class ActivityBench {
     return { cluster, clusterId: this.cluster(cluster).clusterId };
   }
 
-  /** The plan of an assessment, which must have one, with approvals of these gates: by grace, where nobody else is named. */
+  /** The plan of an assessment, which must have one, with approvals of these gates; by grace, unless another person is given. */
   async approved(
     { plan, preconditions }: Pick<Assessment<unknown>, 'plan' | 'preconditions'>,
     ...gates: Gates
@@ -425,7 +425,7 @@ export class ActivityBench {
     return { plan, approvals: await Promise.all(asked.map(([gate, by]) => this.approval(gate, plan.digest, by))) };
   }
 
-  /** A living operation token of a DR secondary, sealed for this run. */
+  /** Creates an operation token of a DR secondary, sealed for this run. */
   async operationToken(
     cluster: string,
     uses: readonly TokenUse[] = ['dr.promote', 'dr.update-primary', 'dr.operation-token.delete'],
@@ -451,7 +451,7 @@ export class ActivityBench {
     return RUNBOOK_INPUTS.drSwitchover.parse({ deployment: DEPLOYMENT, to: 'west', reason: 'a test', ...more });
   }
 
-  /** The plan of a switchover to west, with the approvals that its gates ask for. */
+  /** The plan of a switchover to west, with the approvals that its gates require. */
   authority(more: object = {}): Promise<Authority> {
     return this.authorityOf('drSwitchover', { to: 'west', ...more }, 'plan', ['go', 'henry']);
   }
@@ -483,18 +483,18 @@ export class ActivityBench {
     return this.call('createCeremony', asked, options);
   }
 
-  /** Remembers the DR roles of all clusters. @returns what sets them back */
+  /** Remembers the DR roles of all clusters. @returns a function that restores them */
   rolesKept(): () => void {
     const roles = [...this.service.clusters.values()].map((each) => [each, each.role('dr')] as const);
     return () => roles.forEach(([each, role]) => each.setRole('dr', role, this.service.now()));
   }
 
-  /** An activity of the run, as its history tells it. */
+  /** Adds an activity to the history of the run. */
   happened(...activity: Parameters<typeof activityEvents>): void {
     this.history = { events: [...(this.history.events ?? []), ...activityEvents(...activity)] };
   }
 
-  /** East is demoted and west promoted, as a plan of a switchover allows it. */
+  /** Demotes east and promotes west, as the plan of a switchover allows. */
   async switchOver(authority: Authority, token?: OperationTokenReference): Promise<void> {
     await this.call('demotePrimary', drDemotion(authority));
     await this.call('promoteSecondary', drPromotion(token ?? (await this.operationToken('west')), authority));
@@ -516,7 +516,7 @@ export class ActivityBench {
     );
   }
 
-  /** Envelopes that arrived in this run, as a run has them in hand. */
+  /** The shares of envelopes that have arrived in this run. */
   shares(envelopes: readonly unknown[], before = new HeldShares()): HeldShares {
     const sent = envelopes.map((each) => (typeof each === 'string' ? { document: each } : each));
     const arrivals = sent.length === 0 ? [] : this.signaled('share', sent);
@@ -529,13 +529,13 @@ export class ActivityBench {
   }
 
   /**
-   * A token from envelopes, by the activities and the procedure of a run: whoever dies while the last share is given is
-   * missed by Temporal, and nobody tries that activity again.
+   * Generates a token from envelopes, with the activities and the procedure of a run. If the worker dies while the last
+   * share is given, Temporal reports a timeout and the activity is not tried again.
    */
   async generate(asked: Generating, options: CallOptions = {}): Promise<Generated> {
     const { envelopes, held = this.shares(envelopes), uses = [], authority, recipientPgpKey, ...about } = asked;
     const findings: Finding[] = [];
-    const missed = (error: unknown): never => {
+    const timedOut = (error: unknown): never => {
       if (!(error instanceof CompleteAsyncError)) throw error;
       throw ApplicationFailure.create({ type: 'ACTIVITY_TIMEOUT', details: [{ outcomeKnown: false }] });
     };
@@ -544,17 +544,17 @@ export class ActivityBench {
         if (!(error instanceof CompleteAsyncError)) throw error;
         return this.call('startGeneration', input, { ...options, attempt: 2 });
       });
-    const told = <R extends object>(result: R): R => {
+    const keepFindings = <R extends object>(result: R): R => {
       if ('findings' in result) findings.push(...(result.findings as readonly Finding[]));
       return result;
     };
-    // There is no workflow here whose scope could be cancelled.
+    // Without a workflow there is no scope to cancel.
     jest.spyOn(CancellationScope, 'nonCancellable').mockImplementation((work) => work());
     const generations = new TokenGenerations((finding) => void findings.push(finding));
     const calls: GenerationCalls = {
-      startGeneration: (input) => start(input).then(told),
-      completeGeneration: (input) => this.call('completeGeneration', input, options).catch(missed).then(told),
-      settleGeneration: (input) => this.call('settleGeneration', input).then(told),
+      startGeneration: (input) => start(input).then(keepFindings),
+      completeGeneration: (input) => this.call('completeGeneration', input, options).catch(timedOut).then(keepFindings),
+      settleGeneration: (input) => this.call('settleGeneration', input).then(keepFindings),
     };
     const wanted: WantedToken =
       authority && recipientPgpKey !== undefined
@@ -572,7 +572,7 @@ export class ActivityBench {
     }
   }
 
-  /** As {@link generate}, where it must fail; `alarms` is what the run was told before. */
+  /** Like {@link generate}, but it must fail; `alarms` are the findings that the run received before. */
   async generationFailure(
     asked: Generating,
     options: CallOptions = {},
@@ -590,28 +590,28 @@ export class ActivityBench {
     return changingCalls(this.service, cluster, endpoint);
   }
 
-  /** All calls that reached the service and may have changed something: asking for one's own rights does not. */
+  /** All calls that reached the service and may have changed something; reading one's own capabilities does not. */
   changes(): string[] {
     return this.service.calls
       .filter(({ method, path }) => method !== 'GET' && method !== 'LIST' && !path.endsWith('/capabilities-self'))
       .map(({ cluster, method, path }) => `${cluster}: ${method} ${path}`);
   }
 
-  /** Names of the secrets that stand readable in what the activities emitted. */
+  /** Names of the secrets that are readable in anything that the activities emitted. */
   leaks(): string[] {
     for (const { name, issuedSecrets } of this.service.clusters.values())
       issuedSecrets.forEach((token, index) => this.secrets.set(`token ${index} of ${name}`, token));
     return [...new Set(findCanaries(this.emitted.join('\n'), this.secrets))];
   }
 
-  /** Ends all of it; fails where what the activities emitted holds a secret. */
+  /** Stops everything; fails if the activities emitted a secret. */
   async stop(): Promise<void> {
     await this.service.stop();
     await rm(this.directory, { recursive: true, force: true });
     expect(this.leaks()).toEqual([]);
   }
 
-  /** Of Temporal the activities read the run's own history, descriptions of other runs, and results of closed ones. */
+  /** A fake Temporal client with what activities read: the history of the run, descriptions of runs, and results of closed runs. */
   get temporal(): Client {
     const workflow = {
       start: (
@@ -636,12 +636,12 @@ export class ActivityBench {
     return { workflow, withAbortSignal: run, withDeadline: run } as unknown as Client;
   }
 
-  /** Where the test signals no approval itself, all that it made came when they were made. */
+  /** The history of the run. If the test signals no approval itself, each approval arrives when it is created. */
   #recorded(): temporal.api.history.v1.IHistory {
     const events = this.history.events ?? [];
     if (events.some((event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'approve'))
       return this.history;
-    // Before what was done: the newest event is the test's own.
+    // Insert the approvals before the other events: the newest event is the test's own.
     const approved = this.#approved.map(({ content, at }) => signaledEvent('approve', content, undefined, at));
     return { events: events.toSpliced(events[0]?.workflowExecutionStartedEventAttributes ? 1 : 0, 0, ...approved) };
   }
@@ -662,7 +662,7 @@ export class ActivityBench {
   }
 }
 
-/** A bench for the tests of a file or a group; nothing that its activities emitted holds a secret. */
+/** A bench for the tests of a file or a group. The tests fail if its activities emit a secret. */
 export function openBench(give: (opened: ActivityBench) => void, options?: BenchOptions): void {
   let bench: ActivityBench | undefined;
   beforeAll(async () => {
@@ -672,38 +672,38 @@ export function openBench(give: (opened: ActivityBench) => void, options?: Bench
   afterAll(() => bench?.stop());
 }
 
-/** A plan of these members, or of this very text, and its digest. */
+/** A plan with these members, or with exactly this text, and its digest. */
 export function planWith(content: object | string): Authority['plan'] {
   const text = typeof content === 'string' ? content : JSON.stringify(content);
   return { text, digest: planDigest(text) };
 }
 
-/** A text that holds this part. */
+/** Matches a text that contains this part. */
 export const holding = (part: string) => expect.stringContaining(part) as string;
 
-/** Checks that refuse. */
+/** The checks that fail. */
 export const failing = ({ preconditions }: { readonly preconditions: readonly Check[] }) =>
   preconditions.filter(({ verdict }) => verdict === 'fail');
 
-/** Input of `demotePrimary`: east makes room for west. */
+/** Input of `demotePrimary`: east is replaced by west. */
 export function drDemotion(authority: Authority) {
   const sides = { cluster: 'east', otherCluster: 'west' } as const;
   return { kind: 'dr', deployment: DEPLOYMENT, ...sides, authority } as const;
 }
 
-/** Input of `promoteSecondary`: west takes the place of east. */
+/** Input of `promoteSecondary`: west replaces east. */
 export function drPromotion(token: OperationTokenReference, authority: Authority) {
   const sides = { cluster: 'west', otherCluster: 'east' } as const;
   return { kind: 'dr', mode: 'planned', deployment: DEPLOYMENT, ...sides, token, authority } as const;
 }
 
-/** Tells an activity its step, as the workflows' interceptor does. */
+/** Adds the header with the step to an activity, as the interceptor of the workflows does. */
 export function withStep(step: object): ActivityInterceptorsFactory {
   const headers = { step: defaultPayloadConverter.toPayload(step) };
   return () => ({ inbound: { execute: (input, next) => next({ ...input, headers }) } });
 }
 
-/** A signal's event, with the principal as a server with authentication stamps it. */
+/** The event of a signal, with the principal that a server with authentication records. */
 export function signaledEvent(
   signalName: string,
   content: unknown,
@@ -727,13 +727,13 @@ function holderOf(envelope: unknown): string {
   return String((members as { readonly holder?: unknown }).holder);
 }
 
-/** Whether a query asks for this Workflow ID, or for what it begins with. */
+/** Whether a query asks for this Workflow ID or a prefix of it. */
 function queryNames(query: string, workflowId: string): boolean {
   const [, how, quoted = ''] = /WorkflowId (=|STARTS_WITH) "([^"]+)"/.exec(query) ?? [];
   return how === '=' ? workflowId === quoted : how === 'STARTS_WITH' && workflowId.startsWith(quoted);
 }
 
-/** What of an error Temporal would store, or a test may look at. */
+/** The parts of an error that Temporal would store, or that a test may check. */
 export function failedOf(error: unknown): Failed {
   const { type, nonRetryable, details } = error as { type?: string; nonRetryable?: boolean; details?: unknown[] };
   const message = error instanceof Error ? error.message : String(error);

@@ -4,7 +4,7 @@ import type { temporal } from '@temporalio/proto';
 type Event = temporal.api.history.v1.IHistoryEvent;
 type Long = NonNullable<Event['eventId']>;
 
-/** How an activity of a made-up history ended. */
+/** How an activity in a constructed history ended. */
 export type ActivityEnd =
   'running' | { readonly result: unknown } | { readonly code: string; readonly outcomeKnown: boolean };
 

@@ -5,18 +5,18 @@ const READING = ['read', 'wait', 'outage-wait'] as const;
 type Reading = { [K in Name]: (typeof ACTIVITY_KINDS)[K] extends (typeof READING)[number] ? K : never }[Name];
 
 /**
- * What keeps somebody who starts an activity himself from doing harm with it.
+ * What prevents harm if somebody starts an activity directly.
  *
- * - `reads`: changes nothing, on no cluster and nowhere else: those that are of such a kind, and some others.
+ * - `reads`: changes nothing, on a cluster or elsewhere.
  * - `approval`: verifies a plan and its approvals itself.
- * - `envelopes`: needs key shares that their holders encrypted for this very run.
- * - `own run`: touches only what its own run has: its keys, its tokens, its report.
- * - `people`: tells people something, or another run, or the record for the next check, and nothing else.
- * - `open`: changes something without an approval; SECURITY.md says so.
+ * - `envelopes`: needs key shares that their holders encrypted for exactly this run.
+ * - `own run`: affects only its own run: its keys, tokens, and report.
+ * - `people`: only notifies people or another run, or writes to the record for the next check.
+ * - `open`: changes something without an approval; SECURITY.md lists it.
  */
 export type Guard = 'reads' | 'approval' | 'envelopes' | 'own run' | 'people' | 'open';
 
-/** Every other activity. A new one is judged before it is listed. */
+/** Every other activity. Judge a new activity before you list it. */
 const JUDGED: Readonly<Record<Exclude<Name, Reading>, Guard>> = {
   demotePrimary: 'approval',
   disablePrimary: 'approval',

@@ -8,7 +8,7 @@ import type { Scenario, TestRun } from './scenario';
 import { temporalServer } from './temporal-server';
 
 const DAY_MS = 24 * 3_600_000;
-/** Signed approvals of which the activities read that they arrived a day earlier than they did. */
+/** Signed approvals that, for the activities, arrived a day earlier than they did. */
 const longAgo = new Set<unknown>();
 
 type Every = (
@@ -29,8 +29,8 @@ function ageTheRecord(): void {
 }
 
 /**
- * Approves a gate as if a day had passed since: for the activities, which judge age by the server's record. Nothing waits,
- * and no clock of this machine decides.
+ * Approves a gate so that the activities, which determine the age from the server's record, see an approval that is a
+ * day old. Nothing waits, and the clock of this machine does not matter.
  */
 export async function approveLongAgo(scenario: Scenario, run: TestRun, gate: GateName, name = 'grace'): Promise<void> {
   if (!aged) ageTheRecord();
@@ -42,11 +42,11 @@ export async function approveLongAgo(scenario: Scenario, run: TestRun, gate: Gat
   await run.handle.signal('approve', signed);
 }
 
-/** Waits until the run asks for the gate again, sees that it says so everywhere, and approves it. */
+/** Waits until the run asks for the gate again, checks that it reports this everywhere, and approves the gate. */
 export async function approveAgain(run: TestRun, gate: GateName, name = 'henry'): Promise<Approval> {
   const again = (each: Waiting): each is Approval =>
     each.for === 'approval' && each.gate === gate && each.again !== undefined;
-  // The step that acts parks, and `retry` asks the gate again; a promotion is asked for by the runbook itself.
+  // The step with the change parks, and `retry` asks for the gate again; for a promotion the runbook itself asks again.
   const tooOld = new RegExp(`[Dd]ecide retry: the run asks gate ${gate} again`);
   const first = await run.until(`gate ${gate} asked for again`, ({ waiting: all }) =>
     all.find((each) => again(each) || (each.for === 'decision' && tooOld.test(each.next ?? ''))),

@@ -4,12 +4,12 @@ import type { SimulatedService } from '../../src/simulator';
 import { demotePrimary, promoteSecondary } from '../../src/simulator/roles';
 import type { Scenario } from './scenario';
 
-/** A bound only: a node that takes part again after a restart needs its time on a loaded machine. */
+/** Only an upper bound: on a busy machine, a restarted node needs time until it takes part again. */
 const WITHIN_MS = 120_000;
 
 export interface PlainCall {
   readonly token?: string | undefined;
-  /** Text is sent as it is. */
+  /** A string is sent unchanged. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly ca?: string;
@@ -18,12 +18,12 @@ export interface PlainCall {
 export interface PlainAnswer {
   readonly status: number;
   readonly text: string;
-  /** Of a JSON document. */
+  /** The members of a JSON document. */
   readonly fields: Readonly<Record<string, unknown>>;
   readonly location: string | undefined;
 }
 
-/** One plain call of a node, with nothing of the product's client in it; no connection is kept. */
+/** Makes one plain call to a node, without the product's client; the connection is closed afterwards. */
 export async function callNode(
   address: string,
   method: string,
@@ -59,7 +59,7 @@ function fieldsOf(text: string): PlainAnswer['fields'] {
   }
 }
 
-/** What an operator does without a runbook: one changing call with the cluster's root token, until it is taken. */
+/** Makes one change with the cluster's root token, as an operator does manually, until the call is accepted. */
 export async function post(scenario: Scenario, cluster: string, path: string, body: object): Promise<string> {
   const { addresses, rootToken: token } = scenario.service.cluster(cluster);
   for (const deadline = Date.now() + WITHIN_MS; ; await delay(30)) {
@@ -69,7 +69,7 @@ export async function post(scenario: Scenario, cluster: string, path: string, bo
   }
 }
 
-/** What people do at the sealed nodes of a cluster: they give key shares of another one, each by hand. */
+/** Unseals the sealed nodes of a cluster with key shares of another cluster, as people do manually. */
 export async function unsealAll({ service }: Scenario, cluster: string, sharesOf: string): Promise<number[]> {
   const statuses: number[] = [];
   for (const { address } of service.cluster(cluster).nodes.filter(({ sealed }) => sealed))
@@ -79,8 +79,8 @@ export async function unsealAll({ service }: Scenario, cluster: string, sharesOf
 }
 
 /**
- * What a failover leaves: `former` is cut off and still takes itself for the primary, `next` was promoted by force, and
- * clients that nobody fenced wrote on both.
+ * Creates the situation after a failover: `former` is cut off and still considers itself primary, `next` was promoted
+ * by force, and clients, which nobody fenced, wrote to both.
  */
 export async function splitPrimaries(
   { service }: { readonly service: SimulatedService },
@@ -99,7 +99,7 @@ export async function splitPrimaries(
   to.write('secret/after-the-split', { on: next });
 }
 
-/** Waits for a condition; gives what is neither `undefined` nor `false`. */
+/** Waits for a condition; returns the first value that is neither `undefined` nor `false`. */
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false> | T | undefined | false,
@@ -112,9 +112,10 @@ export async function until<T>(
 }
 
 /**
- * What takes less than so many milliseconds: tried again where the machine was busy, one try is proof enough.
+ * Checks that work takes less than a number of milliseconds. It is tried again because the machine may be busy; one
+ * fast try is enough.
  *
- * @returns what each try took, where none was quick enough
+ * @returns the duration of each try if none was fast enough; otherwise an empty list
  */
 export async function tooSlow(limitMs: number, work: () => Promise<unknown>): Promise<number[]> {
   const tries: number[] = [];
@@ -127,7 +128,7 @@ export async function tooSlow(limitMs: number, work: () => Promise<unknown>): Pr
   return tries;
 }
 
-/** Changes the DR primary past every interface: nobody is re-pointed. */
+/** Changes the DR primary, bypassing the HTTP interface; no other secondary is re-pointed. */
 export function changeDrPrimary({ service }: Scenario, from: string, to: string): void {
   service.advanceClock(1_000);
   demotePrimary(service.cluster(from), 'dr');

@@ -10,7 +10,7 @@ const PLACES = [
   'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe',
 ];
 
-/** The machine's Chromium: `CHROMIUM`, else the usual names on the path, else the usual places; undefined where none is. */
+/** Path of Chromium: from `CHROMIUM`, the usual names on the PATH, or the usual places; undefined if there is none. */
 export function findChromium(env: NodeJS.ProcessEnv = process.env): string | undefined {
   const given = env['CHROMIUM'];
   if (given !== undefined && given !== '') return given;
@@ -20,8 +20,8 @@ export function findChromium(env: NodeJS.ProcessEnv = process.env): string | und
   );
 }
 
-/** Starts it without a window. */
+/** Starts Chromium without a window. */
 export function startChromium(executablePath: string): Promise<Browser> {
-  // As root Chromium refuses to run in its sandbox.
+  // Chromium refuses to run in its sandbox as root.
   return chromium.launch({ executablePath, headless: true, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
 }

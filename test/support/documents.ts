@@ -15,7 +15,7 @@ export function page(path: string): Page {
   return { path, text: readFileSync(join(ROOT, path), 'utf8') };
 }
 
-/** Every Markdown page that people read. */
+/** Every Markdown page for people. */
 export function allPages(): Page[] {
   const inFolder = (folder: string): string[] =>
     readdirSync(join(ROOT, folder))
@@ -44,7 +44,7 @@ export function shellLines(from: Page): string[] {
     .filter((line) => line !== '' && !line.startsWith('#'));
 }
 
-/** Words of a simple command line: quotes are understood, expansions are not; ends at a redirection, a pipe or an ampersand. */
+/** Words of a simple command line, with quotes but without expansions, up to a redirection, a pipe, or an ampersand. */
 export function shellWords(line: string): string[] {
   const words: string[] = [];
   for (const [word] of line.matchAll(/(?:[^\s"']+|"[^"]*"|'[^']*')+/g)) {
@@ -56,7 +56,7 @@ export function shellWords(line: string): string[] {
   return words;
 }
 
-/** Relative links of a page that lead nowhere. */
+/** Relative links of a page whose target does not exist. */
 export function deadLinks({ path, text }: Page): string[] {
   return [...text.matchAll(/\]\(([^)\s]+)\)/g)]
     .map(([, target = '']) => target)
@@ -69,7 +69,7 @@ export function deadLinks({ path, text }: Page): string[] {
     });
 }
 
-/** Anchors of a page's headings, as the usual hosts make them. */
+/** Anchors of a page's headings, as the usual hosts generate them. */
 function anchors(text: string): string[] {
   return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
     heading

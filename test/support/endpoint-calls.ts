@@ -12,7 +12,7 @@ interface OutgoingRequest {
   readonly body?: unknown;
 }
 
-/** Of each request, as the HTTP library tells of it where it is made. */
+/** Receives each request from the HTTP library, in the context of its caller. */
 const requests = channel('undici:request:create');
 const rows = INTERFACE_ROWS.map(({ endpoint }) => ({
   endpoint,
@@ -20,14 +20,14 @@ const rows = INTERFACE_ROWS.map(({ endpoint }) => ({
 }));
 
 /**
- * Which calls of the interface activities made while the tests of a file ran, with which parameters and for which runbook:
- * docs/endpoints.md must have them. With UPDATE_DOCS=1 they are added to it.
+ * Records which calls of the interface the activities made while the tests of a file ran, with their parameters and
+ * runbooks. docs/endpoints.md must list them; with UPDATE_DOCS=1 they are added.
  */
 export function recordEndpointCalls(): void {
   const made = new Map<string, { readonly runbooks: Set<string>; readonly parameters: Set<string> }>();
   const record = (message: unknown): void => {
     const { request } = message as { readonly request: OutgoingRequest };
-    // The client's own, from an activity: tests call the service by hand too.
+    // Only calls of the client from an activity: tests also call the service directly.
     const workflowType = workflowTypeOfThisCall();
     if (workflowType === undefined || !request.headers.some((each) => each.toLowerCase() === 'x-vault-request')) return;
     const row = rows.find(({ pattern }) => pattern.test(`${request.method} ${request.path}`));
@@ -52,20 +52,20 @@ export function recordEndpointCalls(): void {
     });
     if (added === '') return;
     if (process.env['UPDATE_DOCS'] === '1') writePage(new Map(all));
-    // What is played at random is not the same each time.
+    // Random runs differ each time.
     else if (!expect.getState().testPath?.includes('nights'))
-      throw new Error(`docs/endpoints.md does not have: ${added}`);
+      throw new Error(`docs/endpoints.md does not list these calls (add them with UPDATE_DOCS=1): ${added}`);
   });
 }
 
-/** The names of the members of a JSON body; their values are looked at by nobody. */
+/** The names of the members of a JSON body; their values are ignored. */
 function namesIn(body: unknown): readonly string[] {
   if (!Buffer.isBuffer(body) && typeof body !== 'string') return [];
   const members: unknown = JSON.parse(body.toString());
   return typeof members === 'object' && members !== null ? Object.keys(members) : [];
 }
 
-/** The type of the run whose activity makes the call that is being made; undefined where it is made by none. */
+/** The workflow type of the activity that makes the current call; undefined outside activities. */
 function workflowTypeOfThisCall(): string | undefined {
   try {
     return Context.current().info.workflowType;

@@ -7,13 +7,13 @@ import { ROOT } from './documents';
 
 /** One call of the client. */
 export interface EndpointRow {
-  /** As the interface document writes it, such as `POST /sys/replication/dr/primary/demote`. */
+  /** As in the interface document, such as `POST /sys/replication/dr/primary/demote`. */
   readonly endpoint: string;
   /** Its method in the client, such as `dr.primary.demote`. */
   readonly method: string;
 }
 
-/** The calls of the client's table whose path is fixed but for parameters. */
+/** The calls in the client's table whose path is fixed except for parameters. */
 export function endpointRows(table: object, name: string): readonly EndpointRow[] {
   return Object.entries(table).flatMap(([member, entry]: [string, object]) => {
     const method = `${name}.${member}`;
@@ -22,7 +22,7 @@ export function endpointRows(table: object, name: string): readonly EndpointRow[
   });
 }
 
-/** The 34 of the interface document. */
+/** The 34 endpoints of the interface document. */
 export const INTERFACE_ROWS = [
   ...endpointRows(ENDPOINTS.dr, 'dr'),
   ...endpointRows(ENDPOINTS.performance, 'performance'),
@@ -47,7 +47,7 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   'primary/paths-filter/:id': ['mode', 'paths'],
 };
 
-/** The parameters of a call by the interface document; `:id` stands in its path. */
+/** The parameters in the body of a call, according to the interface document; `:id` is in the path. */
 export function parametersOf(endpoint: string): readonly string[] {
   const end = Object.keys(PARAMETERS).find((each) => endpoint.startsWith('POST ') && endpoint.endsWith(`/${each}`));
   const authorised = /dr\/secondary\/(promote|disable|update-primary)$/.test(endpoint) ? OPERATION_TOKEN : [];
@@ -56,14 +56,14 @@ export function parametersOf(endpoint: string): readonly string[] {
 
 const PAGE = join(ROOT, 'docs', 'endpoints.md');
 
-/** What tests really did with one call. */
+/** How tests used one call. */
 export interface RecordedCall {
   readonly runbooks: readonly RunbookName[];
-  /** The names that stood in its bodies; never a value. */
+  /** The member names in its bodies; never a value. */
   readonly parameters: readonly string[];
 }
 
-/** What is recorded by endpoint, as docs/endpoints.md has it. */
+/** The recorded calls in docs/endpoints.md, by endpoint. */
 export function recordedOnPage(): ReadonlyMap<string, RecordedCall> {
   const page = readFileSync(PAGE, 'utf8');
   return new Map(
@@ -83,7 +83,7 @@ const inCode = (names: readonly string[]) => names.map((each) => `\`${each}\``).
 
 const HEAD = '| endpoint | client method | parameters that were sent | runbooks |\n|---|---|---|---|\n';
 
-/** The page with what is recorded in its table of endpoints; the rest of it is written by people. */
+/** The page with the recorded calls in its table of endpoints; people write the rest. */
 export function endpointPage(recorded: ReadonlyMap<string, RecordedCall>): string {
   const calls = INTERFACE_ROWS.map(({ endpoint, method }) => {
     const { runbooks = [], parameters = [] } = recorded.get(endpoint) ?? {};
@@ -97,7 +97,7 @@ export function writePage(recorded: ReadonlyMap<string, RecordedCall>): void {
   writeFileSync(PAGE, endpointPage(recorded));
 }
 
-/** What the page does not explain of the parameters of all calls, and what it explains of none. */
+/** Parameters that the page does not explain, and explanations for parameters that no call has. */
 export function unexplained(): readonly string[] {
   const rows = [...readFileSync(PAGE, 'utf8').matchAll(/^\| `(\w+)`(?: of `([\w/-]+)`| in a (path))? \| ./gm)];
   const explained = rows.map(([, name = '', end = '', inPath]) => ({ name, end: inPath === undefined ? end : ':id' }));

@@ -1,13 +1,13 @@
 const { types } = require('node:util');
 const { TestEnvironment } = require('jest-environment-node');
-// The Temporal SDK loads the payload converter by itself, from its source.
+// The Temporal SDK loads the payload converter itself, from its TypeScript source.
 require('../../scripts/register-typescript.cjs');
 
 let isShared = false;
 
 /**
- * Half a second of processor time goes into each thread that runs workflows: loading the SDK and the bundle. All workers
- * of a process that run the same bundle share a single one, which ends with the process.
+ * Each thread that runs workflows takes half a second of processor time to load the SDK and the bundle. So all workers
+ * of a process with the same bundle share one thread, which ends with the process.
  */
 function shareWorkflowThreads() {
   const { ThreadedVMWorkflowCreator } = require('@temporalio/worker/lib/workflow/threaded-vm');
@@ -25,7 +25,7 @@ function shareWorkflowThreads() {
   ThreadedVMWorkflowCreator.create = async (options) => {
     let thread = threads.find((each) => isSame(each.options, options));
     if (!thread || !isAlive(await thread.creator)) {
-      // Known before it has started: the workers of the lanes of a file start side by side.
+      // Registered before it has started, because the workers of the lanes of a file start in parallel.
       thread = { options, creator: start(options) };
       threads.unshift(thread);
     }
@@ -35,9 +35,9 @@ function shareWorkflowThreads() {
 }
 
 /**
- * Jest gives each test file a realm of its own and loads every package anew into it. Packages that are large, or whose
- * code must run for a while before it is fast, are loaded once for each process of Jest instead (resolver.cjs): the files
- * that run in it share them. Nothing of this project is among them.
+ * Jest gives each test file its own realm and loads every package into it again. Packages that are large, or that must
+ * warm up before they are fast, are loaded once per Jest process instead (resolver.cjs), and its test files share them.
+ * No code of this project is shared.
  */
 class SharedPackagesEnvironment extends TestEnvironment {
   async setup() {
@@ -46,13 +46,13 @@ class SharedPackagesEnvironment extends TestEnvironment {
     for (const error of [Error, this.global.Error]) countErrorsOfAllRealms(error);
   }
 
-  /** Before the error of a failed test is shown, the runs of its scenario say what they did (scenario.ts). */
+  /** Adds what the runs of the scenario did to the error of a failed test, before it is shown (scenario.ts). */
   async handleTestEvent({ name, error }) {
     if (name === 'test_fn_failure' || name === 'hook_failure') await this.global.explainFailure?.(error);
   }
 }
 
-/** Those that have no use for the SDK's worker do not load it. */
+/** Prepares the SDK's worker on first use, so test files that do not use it do not load it. */
 function requireShared(name) {
   if (name === '@temporalio/worker' && !isShared) {
     isShared = true;
@@ -61,7 +61,7 @@ function requireShared(name) {
   return require(name);
 }
 
-/** An error of another realm is an error too, as it is where there is one realm. */
+/** Makes errors of another realm instances of `Error` too. */
 function countErrorsOfAllRealms(error) {
   Object.defineProperty(error, Symbol.hasInstance, {
     configurable: true,

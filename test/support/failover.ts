@@ -5,7 +5,7 @@ import { until } from './by-hand';
 import { writable } from './faults';
 import type { Scenario, TestRun } from './scenario';
 
-/** The silence that a failover waits for is one that tests can wait out; whatever else bounds has time. */
+/** A failover waits only briefly for the silence of the primary; all other limits are long. */
 export const FAILOVER_LIMITS = { primaryGone: '1s' } as const;
 
 /** Starts a failover of a deployment whose primary is gone. */
@@ -19,7 +19,7 @@ export async function failoverPeople(run: TestRun, shares: readonly string[] = [
   await run.approve('promote');
 }
 
-/** Brings the lost primary back as DR secondary of the new one, past every interface: what a rejoin leaves. */
+/** Brings the lost primary back as a DR secondary of the new one, as after a rejoin, bypassing the HTTP interface. */
 export async function bringBack(scenario: Scenario, former: string, primary: string): Promise<void> {
   const { service } = scenario;
   const [back, source] = [service.cluster(former), service.cluster(primary)];
@@ -27,7 +27,7 @@ export async function bringBack(scenario: Scenario, former: string, primary: str
   service.advance();
   if (back.role('dr').mode === 'primary') demotePrimary(back, 'dr');
   const role = source.role('dr');
-  if (role.mode !== 'primary') throw new Error(`${primary} is no primary`);
+  if (role.mode !== 'primary') throw new Error(`${primary} is not a primary`);
   const certificate = `${former}-${service.now()}`;
   const known = { id: back.clusterId, certificate, activated: true };
   const others = role.knownSecondaries.filter(({ id }) => id !== back.clusterId);
@@ -43,7 +43,7 @@ export async function bringBack(scenario: Scenario, former: string, primary: str
     const { dr } = back.snapshotState();
     return dr.mode === 'secondary' && dr.state === 'stream-wals' && dr.connectedTo === primary;
   });
-  // A write streams, so that the last remote WAL says something.
+  // A write streams, so that the last remote WAL is meaningful.
   const stamp = { at: service.now() };
   source.write('kv/after-coming-back', stamp);
   await until('its write is there', () => {
@@ -52,20 +52,20 @@ export async function bringBack(scenario: Scenario, former: string, primary: str
   });
 }
 
-/** Only this cluster takes a client's write. The lost primary may still believe to be one. */
+/** Only this cluster accepts a client's write. The lost primary may still consider itself primary. */
 export async function expectServesAlone(scenario: Scenario, cluster: string): Promise<void> {
   expect(scenario.service.cluster(cluster).snapshotState().dr.mode).toBe('primary');
   expect(await writable(scenario)).toEqual([cluster]);
 }
 
-/** The document with which somebody who may decide takes a run over. */
+/** The document with which an authorized person takes over a run. */
 export async function takeOverBy(run: TestRun, name = 'grace'): Promise<string> {
   return (await run.controlDocument('takeOver', {}, name)).document;
 }
 
 /**
- * A failover takes the run over, which becomes that failover in the same execution, and then refuses: the primary is
- * there. What the failover itself does is tested with it.
+ * A failover takes over the run, which becomes that failover in the same execution and then refuses, because the
+ * primary is up. The failover itself is tested elsewhere.
  */
 export async function expectTakenOver(scenario: Scenario, run: TestRun, runbook: RunbookName): Promise<void> {
   const { runId } = await run.handle.describe();
@@ -75,6 +75,6 @@ export async function expectTakenOver(scenario: Scenario, run: TestRun, runbook:
   const starter = await scenario.startRunbook('drFailover', input, `ui-${randomUUID()}`);
   expect(await starter.handle.result()).toMatchObject({ outcome: 'handed-over', runId, tookOver: runbook });
   expect(await run.failure()).toMatchObject({ code: 'PRECONDITION_FAILED' });
-  // Refused says that nothing was touched: what the run was before may have changed something.
+  // Not `refused`, which means that nothing was touched: the run may have changed something before.
   expect(await run.status()).toMatchObject({ runbook: 'drFailover', outcome: 'aborted', waiting: [] });
 }

@@ -9,22 +9,22 @@ import type { StepOptions } from '../../workflows/engine/parking';
 import type { Run } from '../../workflows/engine/run';
 
 interface Script {
-  /** What activities give, by name. */
+  /** Activities by name. */
   readonly calls?: Readonly<Record<string, unknown>>;
-  /** What all others give; without it none may be called. */
+  /** The result of all other activities; without it no other activity may be called. */
   readonly otherwise?: object;
-  /** How steps fail, one failure after the other; where one parks it is tried again, and in the end left. */
+  /** The consecutive failures of steps. A step that parks is tried again, and in the end the decision is `leave`. */
   readonly failing?: Readonly<Record<string, readonly FailureFacts[]>>;
-  /** What the run knows of itself. */
+  /** Overrides of the run's state. */
   readonly state?: object;
-  /** Whatever else of a run is not as below: `waitFor` for one, because nobody waits here. */
+  /** Other overrides of the run, such as `waitFor`, because nobody waits here. */
   readonly run?: object;
 }
 
 type Body = (call: StepCalls) => Promise<unknown>;
 type Processor = (items: readonly Partial<InboxItem>[]) => Promise<void>;
 
-/** As much of a run as a procedure needs: steps are carried out at once, by script, and what is told is kept. */
+/** The parts of a run that a procedure needs: steps run at once, according to the script, and everything reported is kept. */
 export function fakeRun({ calls = {}, otherwise, failing = {}, state = {}, run = {} }: Script = {}) {
   const steps: string[] = [];
   const parked: string[] = [];
@@ -36,7 +36,7 @@ export function fakeRun({ calls = {}, otherwise, failing = {}, state = {}, run =
   const processors = new Map<SignalName, Processor | undefined>();
   const ends: (() => Promise<void>)[] = [];
   const nothing = () => undefined;
-  // What a run that is ended there says.
+  // The texts that are left to do if the run ends at that activity.
   const leftAt: Record<string, string> = {};
   const call = new Proxy({} as StepCalls, {
     get: (_target, name: string) => (input: never) => {
@@ -95,9 +95,9 @@ export function fakeRun({ calls = {}, otherwise, failing = {}, state = {}, run =
   return {
     run: faked as unknown as Run,
     ...{ steps, parked, findings, receipts, left, leftAt, waiting, waited },
-    /** Gives these to what looks at signals of the name. */
+    /** Passes signals to the processor for their name. */
     send: (name: SignalName, items: readonly Partial<InboxItem>[]) => processors.get(name)?.(items),
-    /** Ends the run: its clean-ups, in the order in which they were registered. */
+    /** Ends the run: runs its clean-ups in the order of registration. */
     end: async () => {
       for (const end of ends.splice(0)) await end();
     },

@@ -5,7 +5,7 @@ import type { Parked, Scenario, TestRun } from './scenario';
 
 const DR = '/v1/sys/replication/dr';
 
-/** The changing calls of a switchover, as faults name them. */
+/** The changing calls of a switchover, in the form that faults use. */
 export const CHANGING = {
   demote: `POST ${DR}/primary/demote`,
   promote: `POST ${DR}/secondary/promote`,
@@ -17,8 +17,8 @@ export const CHANGING = {
 } as const;
 
 /**
- * Lets the first call of each of these endpoints of a cluster, or the nth one (from 1), take effect and loses its answer;
- * {@link expectLost} sees in the end that each was lost.
+ * Loses the answer of the first call, or the nth call (from 1), of each of these endpoints after the call took effect.
+ * {@link expectLost} checks at the end that each answer was lost.
  */
 export function loseAnswers(
   scenario: Scenario,
@@ -32,17 +32,17 @@ export function loseAnswers(
     }
 }
 
-/** Every answer that was to be lost was lost. The lane of a test sees to it at its end. */
+/** Checks that every answer that {@link loseAnswers} announced was lost. The lane of a test calls it at the end. */
 export function expectLost({ losing }: Scenario): void {
   expect(losing.splice(0).filter(({ handle }) => handle.hits !== 1)).toEqual([]);
 }
 
-/** A cluster refuses these calls until that is removed, or so often. */
+/** Makes a cluster refuse these calls, a number of times or until the fault is removed. */
 export function refuse(scenario: Scenario, cluster: string, endpoint: string, status = 403, times = Infinity) {
   return scenario.service.faults.add({ cluster, endpoint, action: { status }, times });
 }
 
-/** Statuses of all calls of an endpoint on a cluster, in order; 0 where the connection was broken. */
+/** Statuses of all calls of an endpoint on a cluster, in order; 0 if the connection was broken. */
 export function statuses(scenario: Pick<Scenario, 'service'>, cluster: string, endpoint: string): number[] {
   return scenario.service.calls
     .filter((call) => call.cluster === cluster && `${call.method} ${call.path}` === endpoint)
@@ -52,8 +52,8 @@ export function statuses(scenario: Pick<Scenario, 'service'>, cluster: string, e
 /**
  * How often a changing endpoint was called on a cluster.
  *
- * @param endpoint - `POST` and its whole path, or the end of a path
- * @throws TypeError where the service has no such endpoint, so that nobody waits for a call that nobody can make
+ * @param endpoint - `POST` and the complete path, or the end of a path
+ * @throws TypeError if the service has no such endpoint, so that no test waits for an impossible call
  */
 export function changingCalls(
   { calls }: Pick<Scenario['service'], 'calls'>,
@@ -67,11 +67,11 @@ export function changingCalls(
     const fits = last.every((each, index) => each.startsWith(':') || each === segments[index]);
     return method !== 'GET' && fits && last.length === segments.length && last.some((each) => !/^[:*]/.test(each));
   });
-  if (!isServed) throw new TypeError(`nothing of the service is changed at ${endpoint}`);
+  if (!isServed) throw new TypeError(`the service has no changing endpoint ${endpoint}`);
   return calls.filter((call) => call.cluster === cluster && call.method !== 'GET' && call.path.endsWith(end)).length;
 }
 
-/** Names of the clusters that hold the role of DR primary, whether they are up or not. */
+/** Names of the clusters with the role of DR primary, up or not. */
 export function drPrimaries(scenario: Scenario): string[] {
   return [...scenario.service.clusters.values()]
     .map((cluster) => cluster.snapshotState())
@@ -79,7 +79,7 @@ export function drPrimaries(scenario: Scenario): string[] {
     .map((state) => state.name);
 }
 
-/** Clusters that take a client's write now. */
+/** Clusters that accept a client's write now. */
 export async function writable(scenario: Scenario): Promise<string[]> {
   const write = async ({ addresses, name, rootToken: token }: SimulatedCluster): Promise<string[]> => {
     const body = { data: { written: name } };
@@ -92,7 +92,7 @@ export async function writable(scenario: Scenario): Promise<string[]> {
   return (await Promise.all([...scenario.service.clusters.values()].map(write))).flat();
 }
 
-/** Service is on exactly one cluster: one DR primary, and only there a client's write is taken. */
+/** Exactly one cluster serves: it is the only DR primary, and only it accepts a client's write. */
 export async function expectServiceOn(scenario: Scenario, cluster: string): Promise<void> {
   expect(drPrimaries(scenario)).toEqual([cluster]);
   expect(await writable(scenario)).toEqual([cluster]);
@@ -110,7 +110,7 @@ export function expectFollows(
   expect([secondary, { mode, connectedTo, state }]).toEqual([secondary, following]);
 }
 
-/** What the primary's filter keeps away reaches none of these, and what it does not reaches them and the others. */
+/** Data that the primary's filter excludes reaches none of `filtered`; other data reaches `filtered` and `others`. */
 export async function expectFiltered(
   { service }: Scenario,
   primary: string,
@@ -124,7 +124,7 @@ export async function expectFiltered(
   for (const each of filtered) expect(service.cluster(each).read('us-customers/smith')).toBeUndefined();
 }
 
-/** A promise that is settled from outside. */
+/** A promise that the caller resolves. */
 export function signalled<T = void>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
   let settle: (value: T) => void = () => undefined;
   const promise = new Promise<T>((resolve) => {
@@ -133,7 +133,7 @@ export function signalled<T = void>(): { readonly promise: Promise<T>; readonly 
   return { promise, resolve: settle };
 }
 
-/** Within this time a run that cannot go on by itself has parked and said so, on a slow machine too, ms. */
+/** Time in ms within which a run that cannot continue by itself must have parked and reported it, even on a slow machine. */
 const PARKED_WITHIN_MS = 120_000;
 
 /** Starts a switchover and does everything that people do before the outage. */
@@ -143,7 +143,7 @@ export async function underWay(scenario: Scenario, input: Readonly<Record<string
   return run;
 }
 
-/** Waits until the run has parked inside the outage, and sees that it did so in time and tells it without a worker too. */
+/** Waits until the run has parked in the outage; checks that it parked in time and that its memo shows it without a worker. */
 export async function parksInTime(run: TestRun, step: string, after = 0): Promise<Parked> {
   const parked = await run.parks(step, after);
   const { outageSince, serviceBackAt } = await run.status();
@@ -154,14 +154,14 @@ export async function parksInTime(run: TestRun, step: string, after = 0): Promis
   return parked;
 }
 
-/** What may be decided there. */
+/** The choices at a parked step. */
 export function actions(parked: Parked): string[] {
   return parked.choices.map(({ action }) => action);
 }
 
 /**
- * A cluster refuses to be promoted, and its promotion soon gives up. What is promoted after the first refusal has time
- * again; a promotion that is to give up once more needs the limit once more.
+ * Makes a cluster refuse its promotion, with a short limit, so that the step soon stops trying. After the first refusal
+ * the usual limit applies again; a test that needs another short promotion must set the limit again.
  */
 export function refusePromotion(scenario: Scenario, cluster: string, endpoint: string = CHANGING.promote): FaultHandle {
   scenario.limit({ promote: '1s' });
@@ -169,7 +169,7 @@ export function refusePromotion(scenario: Scenario, cluster: string, endpoint: s
   return refuse(scenario, cluster, endpoint, 503);
 }
 
-/** A write in the moment of a demotion, whose answer is lost: a demoted primary ships nothing more, and its secondary never heard of it. */
+/** Makes a write right before a demotion whose answer is lost: the demoted primary does not ship it, and its secondary never learns of it. */
 export function writeRightBeforeDemotion(
   scenario: Scenario,
   primary: string,
@@ -178,12 +178,12 @@ export function writeRightBeforeDemotion(
 ): void {
   scenario.limit({ merkleEvidence: '1s' }, 'compareAfterDemotion');
   at(scenario, 'before', primary, endpoint, (cluster) => {
-    // However long the machine stands still between the two: nothing is on its way.
+    // Cut the link first, so that the write cannot stream even if the machine pauses here.
     scenario.service.partition(primary, secondary);
     cluster.write(key, value);
   });
   at(scenario, 'after', primary, endpoint, () => scenario.service.heal());
-  // When it took effect is not known then, and what was seen of the clients before vouches for nothing.
+  // With the answer lost, the time of the demotion is unknown, and earlier observations of the clients prove nothing.
   scenario.service.faults.add({ cluster: primary, endpoint, action: 'lose-answer' });
 }
 
@@ -193,7 +193,7 @@ interface LateWrite {
   readonly endpoint?: string;
 }
 
-/** A primary that is written to all the time: between two looks more than nothing, however long the machine stood still. */
+/** Writes to a primary continuously, so that every two reads differ, even if the machine pauses. @returns a function that stops it */
 export function keepWriting({ service }: Pick<Scenario, 'service'>, cluster: string): () => void {
   const write = () => service.cluster(cluster).write('kv/busy', { at: service.now() });
   const timer = setInterval(() => {
@@ -214,7 +214,7 @@ export function at(
   return scenario.service.faults.add({ cluster, endpoint, when, action, skip: nth - 1 });
 }
 
-/** Holds the nth such call (from 1) until it is let go. */
+/** Holds the nth such call (from 1) until `letGo` is called. */
 export function hold(
   scenario: Scenario,
   when: 'before' | 'after',

@@ -3,11 +3,12 @@ import type { TemporalServer } from '../../src/dev-server/start-dev-server';
 import { keepForTeardown, processNamespace, SERVER_VARIABLE } from './global-server';
 
 /**
- * One Temporal server for the whole run of Jest, in memory, with a namespace for each of Jest's processes. Its addresses
- * reach the tests through the environment.
+ * Starts one in-memory Temporal server for the complete Jest run, with a namespace for each Jest process. Tests get its
+ * addresses from an environment variable.
  */
 export default async function globalSetup({ maxWorkers }: { readonly maxWorkers: number }): Promise<void> {
-  // A whole run needs more than a demonstration: near its limit the server would collect garbage all the time.
+  // A complete run needs more memory than a demonstration: near the limit, the server would collect garbage
+  // continuously.
   process.env['GOMEMLIMIT'] ??= '1GiB';
   const namespaces = Array.from({ length: Math.max(1, maxWorkers) }, (_, index) => processNamespace(index + 1));
   const server: TemporalServer = await obtainTemporalServer({
@@ -18,7 +19,7 @@ export default async function globalSetup({ maxWorkers }: { readonly maxWorkers:
   const { address, httpAddress, uiAddress, namespace } = server;
   process.env[SERVER_VARIABLE] = JSON.stringify({
     ...{ address, httpAddress, uiAddress, namespace },
-    // A server of somebody else has none for us.
+    // A server that this run did not start does not have these namespaces.
     processNamespaces: server.pid !== undefined ? namespaces : [],
   });
 }

@@ -2,23 +2,23 @@ import { explainFailure } from './explain';
 import { expectLost } from './faults';
 import type { Scenario } from './scenario';
 
-// A test waits for those of its lane before it.
+// A test waits for the earlier tests of its lane.
 jest.setTimeout(300_000);
 
 /**
- * A deployment of its own in which the tests of a file run one after the other, beside the other lanes of the file: runs
- * spend most of their time waiting, so that several share two cores well. Each test starts from what the one before left.
+ * A deployment in which tests run one after the other, in parallel with the other lanes of the file. Runs mostly wait,
+ * so several lanes share two cores well. Each test starts from the state that the previous one left.
  */
 export class Lane {
   readonly #cases: (() => Promise<void>)[] = [];
   #scenario: Scenario | undefined;
-  /** A secret that was found where the lane ended early. */
+  /** A secret that was found when the lane ended early. */
   #leak: Error | undefined;
   #why: unknown = new Error('an earlier test of this deployment failed');
 
   constructor(private readonly open: () => Promise<Scenario>) {}
 
-  /** Adds one case to the lane, and gives the body of the test that tells how it ended. */
+  /** Adds a case to the lane; returns the body of the test that reports its result. */
   test(body: (scenario: Scenario) => Promise<void>): () => Promise<void> {
     const ended = new Promise<void>((resolve, reject) => {
       this.#cases.push(async () => {
@@ -42,10 +42,10 @@ export class Lane {
     return () => ended;
   }
 
-  /** A test of this lane; a group of tests of one lane takes it out: `const { it } = lane`. */
+  /** Defines a test of this lane. In a group of tests of one lane: `const { it } = lane`. */
   readonly it = (title: string, body: (scenario: Scenario) => Promise<void>): void => it(title, this.test(body));
 
-  /** Runs all cases, and each test tells its own failure; fails where a secret was found at the end. */
+  /** Runs all cases; each test reports its own failure. Fails if a secret is found at the end. */
   async run(): Promise<void> {
     this.#scenario = await this.open().catch((error: unknown) => {
       this.#why = error;
@@ -63,12 +63,12 @@ export class Lane {
   }
 }
 
-/** Runs lanes side by side, while the tests of a file or a group tell how their cases ended. */
+/** Runs lanes in parallel, while the tests of a file or a group report the results of their cases. */
 export function runLanes(...lanes: readonly Lane[]): void {
   let running: Promise<unknown> = Promise.resolve();
   beforeAll(() => {
     running = Promise.all(lanes.map((lane) => lane.run()));
-    // It fails the file below, once every test has told how it ended.
+    // A rejection fails the file in `afterAll`, once every test has reported its result.
     running.catch(() => undefined);
   });
   afterAll(async () => {

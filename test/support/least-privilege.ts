@@ -21,7 +21,7 @@ const EUROPE = `      eu:
     drSets: { main: [east, west], europe: [eu] }
 `;
 
-/** The smallest inventory, as docs/inventory.md shows it, or with a performance secondary. */
+/** The smallest inventory in docs/inventory.md, optionally with a performance secondary. */
 export function exampleInventory(hasPerformanceSecondary = false): Inventory {
   const page = readFileSync(join(ROOT, 'docs', 'inventory.md'), 'utf8');
   const [, smallest = ''] = /```yaml\n(version: 1\n[\s\S]*?)```/.exec(page) ?? [];
@@ -29,7 +29,7 @@ export function exampleInventory(hasPerformanceSecondary = false): Inventory {
   return parseInventory(text.replaceAll('<kid>:<x>', formatPublicKey(newSigningKey().key)), 'docs/inventory.md');
 }
 
-/** What the printed policy of a deployment allows, as the service reads it. */
+/** The rules of a deployment's printed policy, as the service parses them. */
 export function printedRules(
   inventory: Inventory,
   deployment: string,
@@ -40,7 +40,7 @@ export function printedRules(
   return parsePolicy(policyText(policy)) ?? [];
 }
 
-/** As `runbook policy ... | vault policy write NAME -` does it, on the primary. */
+/** Writes the policy on the primary, like `runbook policy ... | vault policy write NAME -`. */
 export function writePrintedPolicy(cluster: SimulatedCluster, name: string, rules: readonly PolicyRule[]): void {
   cluster.writePolicy(
     name,
@@ -48,7 +48,7 @@ export function writePrintedPolicy(cluster: SimulatedCluster, name: string, rule
   );
 }
 
-/** A token for the workers that may do exactly what is printed for the runbooks; never a root token. */
+/** A token for the workers with exactly the rights that are printed for the runbooks; never a root token. */
 export function workersToken(
   cluster: SimulatedCluster,
   inventory: Inventory,
@@ -61,7 +61,7 @@ export function workersToken(
   return cluster.createToken({ policies: [name], ttlMs });
 }
 
-/** What `ceremonyCredential` is for: a batch token that holds ceremonies on the DR secondaries of this cluster's set. */
+/** A token for `ceremonyCredential`: a batch token for ceremonies on the DR secondaries of this cluster's set. */
 export function ceremonyToken(cluster: SimulatedCluster, inventory: Inventory, deployment: string): string {
   const name = 'runbooks-ceremony';
   writePrintedPolicy(policyWriter(cluster), name, printedRules(inventory, deployment, 'ceremonyCredential'));
@@ -76,14 +76,14 @@ function policyWriter(cluster: SimulatedCluster): SimulatedCluster {
 
 const WORKERS_TOKEN_MS = 30 * 24 * 3_600_000;
 
-/** What workers may do, where it is not every runbook. */
+/** The rights of workers, if not for every runbook. */
 export interface WorkersRights {
   readonly runbooks?: readonly RunbookName[];
   readonly kinds?: readonly PolicyKind[];
   readonly ttlMs?: number;
 }
 
-/** What the simulated service asks for at a path: the table of facts 1.7. */
+/** The credential that the simulated service requires at a path: the table in facts 1.7. */
 export function askedByService(method: string, path: string): Credential | undefined {
   const pattern = (text: string) => text.replace(/:\w+/g, ':id');
   return ROUTES.find((each) => each.method === method && pattern(each.path) === pattern(path))?.credential;

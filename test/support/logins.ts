@@ -10,7 +10,7 @@ import type { ScenarioOptions } from './scenario';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../vault/support/loopback-certificate';
 import { callNode } from './by-hand';
 
-/** The tokens that a login gives. */
+/** Options of the tokens that a login returns. */
 export interface RoleOptions {
   readonly policies: readonly string[];
   /** Go durations. */
@@ -19,13 +19,13 @@ export interface RoleOptions {
   readonly tokenType?: 'service' | 'batch';
 }
 
-/** What the inventory says of a login that the service has, and what must be readable nowhere. */
+/** The inventory's entry for a login that is set up, and the secrets that must not be readable anywhere. */
 export interface LoginSetUp {
   readonly credential: Readonly<Record<string, unknown>>;
   readonly secrets: ReadonlyMap<string, string>;
 }
 
-/** As an operator sets an auth method up on the primary, with the root token. */
+/** Sets up an auth method on the primary with the root token, as an operator does. */
 export async function setUpLogin(
   cluster: SimulatedCluster,
   method: Login['method'],
@@ -72,7 +72,7 @@ export async function setUpLogin(
   }
 }
 
-/** A deployment whose workers log in, with the printed policy of every day, and hold no stored token. */
+/** A deployment whose workers log in with the printed everyday policy and have no stored token. */
 export async function scenarioWithLogin(
   method: Login['method'],
   directory: string,
@@ -89,14 +89,14 @@ export async function scenarioWithLogin(
     service,
     cluster: () => ({ credential: setUp.credential, ...(method === 'cert' && { caFile: certificateFile }) }),
   });
-  // No worker can take a stored token by mistake.
+  // Without the file, a worker cannot use a stored token by mistake.
   rmSync(scenario.tokenFile);
   writePrintedPolicy(service.cluster('east'), 'runbooks', printedRules(scenario.inventory, scenario.name));
   service.advanceClock(1_000);
   return { scenario, setUp };
 }
 
-/** One call with the root token of a cluster. @returns the body */
+/** Makes one call with the root token of a cluster. @returns the body */
 async function callAsRoot(
   { apiAddress, rootToken: token, service }: SimulatedCluster,
   method: 'GET' | 'POST',

@@ -10,7 +10,7 @@ import type { TestRun } from './scenario';
 /** One folder for each released version, one compressed JSON file for each run. */
 const HISTORIES = join(ROOT, 'test', 'histories');
 
-/** `RECORD_HISTORIES=<version>`: runs without a fault, and a few others, are recorded anew. */
+/** `RECORD_HISTORIES=<version>`: runs without a fault, and a few others, are recorded again. */
 export const recordedVersion = process.env['RECORD_HISTORIES'];
 
 export interface RecordedHistory {
@@ -34,17 +34,17 @@ export function readHistory(file: string): RecordedHistory {
   return JSON.parse(gunzipSync(readFileSync(join(HISTORIES, file))).toString('utf8')) as RecordedHistory;
 }
 
-/** Keeps the history of a run. It holds sealed values only, and the keys are gone with the test's process. */
+/** Saves the history of a run. It contains only sealed values, and their keys are lost when the test process ends. */
 export async function saveHistory(name: string, handle: WorkflowHandle): Promise<void> {
   if (recordedVersion === undefined) return;
   const folder = join(HISTORIES, recordedVersion);
   mkdirSync(folder, { recursive: true });
-  // Stack traces name the machine's folders.
+  // Stack traces contain folders of this machine.
   const text = historyToJSON(await handle.fetchHistory()).replaceAll(`${ROOT}/`, '');
   writeFileSync(join(folder, `${name}.json.gz`), gzipSync(text, { level: 9 }));
 }
 
-/** History events that a run without a fault may take at most; docs/benchmarks.md has the same table. */
+/** Maximum number of history events of a run without a fault; docs/benchmarks.md has the same table. */
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drSecondaryOnboarding: 110,
   drSwitchover: 186,
@@ -69,7 +69,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   batchTokenRotation: 35,
 };
 
-/** Guards the cost of a run without a fault, and prints it; where histories are recorded, its history is kept. */
+/** Checks and prints the number of events of a run without a fault; saves its history if histories are recorded. */
 export async function expectFewEvents(runbook: RunbookName, run: TestRun): Promise<void> {
   await saveHistory(runbook, run.handle);
   const events = await run.eventCount();

@@ -3,18 +3,18 @@ import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } fro
 import { buffer } from 'node:stream/consumers';
 import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 
-/** One request that a webhook got. */
+/** One request that a webhook received. */
 export interface Posted {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** A webhook on loopback that keeps what it is told. */
+/** A webhook on loopback that keeps its requests. */
 export class WebhookServer {
   origin = '';
   readonly posted: Posted[] = [];
-  /** Status of each answer; the last one stays. `hang` gives none. */
+  /** Statuses of the answers in order; the last one repeats. `hang`: no answer. */
   answers: (number | 'hang')[] = [200];
   readonly #actions = new Map<string, () => number | Promise<number>>();
   readonly #server: Server;
@@ -41,12 +41,12 @@ export class WebhookServer {
     return hook;
   }
 
-  /** Values of one member of what was posted, in the order of arrival. */
+  /** Values of one member of the posted bodies, in order of arrival. */
   values(member: string): unknown[] {
     return this.posted.map(({ body }) => body[member]);
   }
 
-  /** What calls of this path do, and answer. */
+  /** Runs an action on calls of this path, and answers with its status. */
   on(path: string, action: () => number | Promise<number>): void {
     this.#actions.set(path, action);
   }

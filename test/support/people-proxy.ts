@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 
 export type Side = 'people' | 'operators';
 
-/** Methods that the proxy lets through: full names as gRPC sends them. */
+/** The methods that the proxy forwards, by the full names that gRPC sends. */
 export function allowedBy(configuration: string): Readonly<Record<Side, ReadonlySet<string>>> {
   const listed = (variable: string) => {
     const [, body = ''] = new RegExp(`map \\$request_uri \\$${variable} \\{([^}]*)\\}`).exec(configuration) ?? [];
@@ -21,7 +21,7 @@ export interface PeopleProxy {
   stop(): Promise<void>;
 }
 
-/** The lists of the configuration, kept by a few lines of Node. */
+/** A minimal proxy that enforces the lists of the configuration. */
 export async function proxyByList(configuration: string, frontend: string): Promise<PeopleProxy> {
   const allowed = allowedBy(configuration);
   const started = await Promise.all(
@@ -29,7 +29,7 @@ export async function proxyByList(configuration: string, frontend: string): Prom
       const upstream = connectHttp2(`http://${frontend}`);
       const server = createServer((incoming, outgoing) => {
         if (!allowed[side].has(incoming.url)) {
-          // Trailers alone, as gRPC calls an answer that ends with its headers.
+          // "Trailers-Only" in gRPC: an answer that ends with its headers.
           outgoing.stream.respond(
             { ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '7' },
             { endStream: true },

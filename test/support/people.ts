@@ -10,7 +10,7 @@ import {
 } from '../../src/keys';
 import type { EnvelopePayload, SigningKey } from '../../src/keys';
 
-/** Someone with a signing key and, for a holder, a key share. */
+/** A person with a signing key and, if a holder, a key share. */
 export interface TestPerson {
   readonly name: string;
   readonly groups: readonly string[];
@@ -25,7 +25,7 @@ export function makePerson(name: string, groups: readonly string[], share?: stri
   return { name, groups, key, publicKey: formatPublicKey(key), share };
 }
 
-/** The signal input of a holder: his share sealed for the invitation and signed. */
+/** The signal input of a holder: the share, sealed for the invitation and signed. */
 export async function envelopeOf(
   person: TestPerson,
   invitationJws: string,
@@ -34,7 +34,7 @@ export async function envelopeOf(
     readonly share?: string;
     readonly seq?: number;
     readonly signingKey?: SigningKey;
-    /** Another round than the invitation's. */
+    /** Replaces the round of the invitation. */
     readonly epoch?: number;
     /** The plain members, as a holder without a signing key sends them. */
     readonly unsigned?: boolean;
@@ -58,7 +58,7 @@ export async function envelopeOf(
 
 type Statement = 'approval' | 'decision' | 'control';
 
-/** What somebody says to a run, signed. */
+/** Signs a person's statement to a run. */
 async function signed(
   type: Statement,
   { name, key }: TestPerson,

@@ -7,7 +7,7 @@ import { until } from './by-hand';
 
 const PROGRAM = join(__dirname, '../../dist/src/cli/main.js');
 
-/** The program of the build in a process of its own, with a home, temporary directory and working directory of its own. */
+/** The compiled program in its own process, with its own home, temporary directory, and working directory. */
 export class Program {
   readonly child: ChildProcess;
   output = '';
@@ -20,13 +20,13 @@ export class Program {
     how: 'pipe' | 'terminal' = 'pipe',
   ) {
     if (!existsSync(PROGRAM))
-      throw new Error('This test runs the program of the build. Build it first: npm run build (npm test does).');
+      throw new Error('This test runs the compiled program. Run "npm run build" first ("npm test" does).');
     for (const folder of ['tmp', 'cwd']) mkdirSync(join(home, folder), { recursive: true });
     const command = [process.execPath, PROGRAM, ...words];
     const [file = '', ...args] =
       how === 'terminal'
         ? ['script', '-qefc', command.map((word) => `'${word}'`).join(' '), join(home, 'typescript')]
-        : // Core dumps are on: what a crash leaves is searched too.
+        : // Core dumps are enabled, so that they are searched after a crash too.
           ['sh', '-c', 'ulimit -c unlimited; exec "$0" "$@"', ...command];
     this.child = spawn(file, args, {
       cwd: join(home, 'cwd'),

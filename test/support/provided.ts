@@ -8,20 +8,20 @@ import type { Scenario, TestRun } from './scenario';
 
 export interface Providing {
   readonly cluster: string;
-  /** Anything at all: the tool of an honest person would refuse what is no token. */
+  /** Any text: the tool of an honest person would refuse text that is not a token. */
   readonly token: string;
   readonly seq?: number;
   readonly signingKey?: SigningKey;
   /** The plain members, as a person without a signing key sends them. */
   readonly unsigned?: boolean;
-  /** Whose name the envelope says; the person's own where it is not given. */
+  /** The name in the envelope; default: the person's own. */
   readonly name?: string;
   /** Members of the encrypted part that differ from the envelope around it. */
   readonly inside?: Readonly<Record<string, string>>;
   readonly typ?: typeof DOCUMENT_TYPES.token | typeof DOCUMENT_TYPES.share;
 }
 
-/** The signal input of a person who gives an operation token, made without the checks of the tool. */
+/** The signal input of a person who provides an operation token, created without the checks of the tool. */
 export async function providedBy(
   person: TestPerson,
   invitationJws: string,
@@ -40,13 +40,13 @@ export async function providedBy(
   return unsigned ? envelope : { document: await signDocument(typ ?? DOCUMENT_TYPES.token, envelope, signingKey) };
 }
 
-/** What people do with the service's own command line: a living operation token of a DR secondary. */
+/** Creates an operation token on a DR secondary, as people do with the service's own command line. */
 export function generatedOn(scenario: Scenario, cluster: string): string {
   const { service } = scenario;
   return service.cluster(cluster).tokens.createOperationToken(service.now());
 }
 
-/** Waits until the run asks for a token of this cluster, and gives one. */
+/** Waits until the run asks for a token of this cluster, and provides one. */
 export async function provide(
   scenario: Scenario,
   run: TestRun,

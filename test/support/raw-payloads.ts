@@ -7,10 +7,10 @@ type Payload = temporal.api.common.v1.IPayload;
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-/** What stands inside of payloads that cannot be read: it must not be repeated anywhere. */
+/** The content of unreadable payloads, which must not be repeated anywhere. */
 export const UNREADABLE_CONTENT = 'this-content-is-not-to-be-repeated';
 
-/** Whatever goes through them level by level runs out of stack; a few such signals are more than gRPC gives at once by default. */
+/** Deep enough that recursive code overflows the stack; a few such signals exceed gRPC's default message size. */
 const LEVELS = 60_000;
 
 /** Payloads that no worker can read; the Web UI offers the first encoding. */
@@ -27,7 +27,7 @@ export const UNREADABLE: Readonly<Record<string, Payload>> = {
   },
 };
 
-/** Starts a workflow with a payload as it is. @returns the Workflow ID */
+/** Starts a workflow with an unchanged payload. @returns the Workflow ID */
 export async function startWithPayload(scenario: Scenario, type: string, payload: Payload): Promise<string> {
   const workflowId = `raw-${randomUUID()}`;
   await scenario.client.workflowService.startWorkflowExecution({
@@ -42,7 +42,7 @@ export async function startWithPayload(scenario: Scenario, type: string, payload
   return workflowId;
 }
 
-/** Sends a signal with a payload as it is. */
+/** Sends a signal with an unchanged payload. */
 export async function signalWithPayload(
   scenario: Scenario,
   run: TestRun,

@@ -16,7 +16,7 @@ export function pointName({ id, cluster, about }: ReadinessPoint): string {
   return `${id}${cluster === undefined ? '' : ` (${cluster})`} ${about}`;
 }
 
-/** A closed run of `walSampler`, attested by a worker, whose samples, a minute apart, tell these lags of west behind east; the last one is now. */
+/** A closed run of `walSampler`, attested by a worker. Its samples, one per minute until now, show these lags of west behind east. */
 export function closedSampling(keyring: SealKeyring, deployment: string, lags: readonly number[], now = Date.now()) {
   const samples = lags.map((lag, index): WalSample => {
     const replication = { setId: 'set', connected: true };

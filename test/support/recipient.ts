@@ -1,7 +1,7 @@
 import * as openpgp from 'openpgp';
 import type { Report } from '../../src/contracts/report';
 
-/** Somebody who gets a root token: only the holder of the private key can read it. */
+/** The recipient of a root token: only the owner of the private key can read it. */
 export interface Recipient {
   /** Base64 of the binary public key. */
   readonly publicKey: string;
@@ -19,19 +19,19 @@ export async function newRecipient(): Promise<Recipient> {
   return { publicKey: Buffer.from(publicKey.write()).toString('base64'), privateKey };
 }
 
-/** What the recipient reads in the result of a `rootTokenCeremony`. */
+/** Decrypts the token in the result of a `rootTokenCeremony`. */
 export function decrypted(recipient: Recipient, report: Report): Promise<string> {
   return opened(recipient, (report.result as { readonly encryptedToken: string }).encryptedToken);
 }
 
-/** What the recipient reads in an encoded token. */
+/** Decrypts an encoded token. */
 export async function opened({ privateKey }: Recipient, encodedToken: string): Promise<string> {
   const message = await openpgp.readMessage({ binaryMessage: Buffer.from(encodedToken, 'base64') });
   const read: { data: unknown } = await openpgp.decrypt({ message, decryptionKeys: privateKey, format: 'utf8' });
   return String(read.data);
 }
 
-/** What anybody can send him, in the form of an encoded token. */
+/** Encrypts a text for the recipient, in the form of an encoded token. */
 export async function encryptedTo({ publicKey }: Recipient, text: string): Promise<string> {
   const encryptionKeys = await openpgp.readKey({ binaryKey: Buffer.from(publicKey, 'base64') });
   const message = await openpgp.createMessage({ text });

@@ -3,22 +3,22 @@ import { ApplicationFailure } from '@temporalio/common';
 import { RECORD_CONFLICT, RECORD_WORKFLOW, follows, stateOf, written } from '../../src/contracts/record';
 import type { RecordState } from '../../src/contracts/record';
 
-/** The workflow `record` as a Temporal server would have it, for activities that are tested without one. */
+/** A fake of the workflow `record` on a Temporal server, for activities that are tested without one. */
 export class RecordServer {
   readonly #states = new Map<string, RecordState>();
-  /** With what every call fails. */
+  /** The error of every call. */
   failure: Error | undefined;
-  /** Called before each write is taken. */
+  /** Called before each write. */
   onWrite: () => void | Promise<void> = () => undefined;
 
   constructor(private readonly taskQueue: string) {}
 
-  /** What a record holds, as it is. */
+  /** The values in a record. */
   values(workflowId: string): readonly unknown[] {
     return Object.values(this.#states.get(workflowId)?.entries ?? {}).map(({ value }) => value);
   }
 
-  /** As an administrator of the server can: it was never there. */
+  /** Removes a record without a trace, as an administrator of the server can. */
   forget(workflowId: string): void {
     this.#states.delete(workflowId);
   }

@@ -2,19 +2,19 @@ import { replayRun as replay } from '../../src/worker/workflow-code';
 import type { TestRun } from './scenario';
 import { workflowBundle } from './workflow-bundle';
 
-/** Replays the history of a run with today's workflows. Throws where it would wedge on a worker that lost its cache. */
+/** Replays the history of a run with the current workflows. Throws if the run would get stuck on a worker that lost its cache. */
 export async function replayRun(run: TestRun): Promise<void> {
   const history = await run.handle.fetchHistory();
   try {
     await replay({ workflowBundle: await workflowBundle() }, { history, workflowId: run.handle.workflowId });
   } catch (err) {
-    throw new Error(`the replay fails; the history was:\n${outline(history)}`, { cause: err });
+    throw new Error(`the replay failed; the history was:\n${outline(history)}`, { cause: err });
   }
 }
 
 type History = Awaited<ReturnType<TestRun['handle']['fetchHistory']>>;
 
-/** Event numbers and kinds, with the name of the activity, signal or timer: no payloads. */
+/** Event numbers and types, with the name of the activity, signal, or timer; no payloads. */
 function outline({ events }: History): string {
   return (events ?? [])
     .map((event) => {

@@ -3,7 +3,7 @@ import type { Report } from '../../src/contracts/report';
 import type { TestRun } from './scenario';
 import { temporalClient, temporalServer } from './temporal-server';
 
-/** The report of a run, as `runbook report` reads it now. */
+/** The current report of a run, as `runbook report` reads it. */
 export async function reportOf(run: Pick<TestRun, 'handle'> & Partial<Pick<TestRun, 'scenario'>>): Promise<Report> {
   const { workflowId } = run.handle;
   const { runId } = await run.handle.describe();
@@ -17,10 +17,10 @@ export async function reportOf(run: Pick<TestRun, 'handle'> & Partial<Pick<TestR
   return report;
 }
 
-/** How far the run came and how it was closed: what differs between two reports of the same deeds. */
+/** Members about progress and end of the run, which differ between two reports of the same actions. */
 const OF_THE_END = ['outcome', 'endedAt', 'historyEvents', 'leftToDo', 'findings', 'outage'];
 
-/** What a report says of what was done. */
+/** The members of a report about the actions of the run. */
 export function deeds(report: Report): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(report).filter(([member]) => !OF_THE_END.includes(member)));
 }

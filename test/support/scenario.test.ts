@@ -1,4 +1,4 @@
-/** What a failed test, and a scenario that ends, tell of themselves. */
+/** What a failed test and an ending scenario report. */
 import { reportOf } from '../../src/report/report-of-run';
 import { finishedSwitchover } from '../report/support/switchover';
 import { explainFailure, timelineOf } from './explain';
@@ -28,7 +28,7 @@ it('and no secret: of a report that holds one nothing is told but its name', () 
     at: report.startedAt,
   } as const;
   expect(timelineOf({ ...report, findings: [finding] }, SECRETS)).toBe(
-    '(the report of drSwitchover holds secrets: a share)',
+    '(the report of drSwitchover contains secrets: a share)',
   );
 });
 

@@ -44,18 +44,18 @@ import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQue
 quietRuntime();
 recordEndpointCalls();
 
-/** Of the scenarios of this file; a failed test is explained by their runs (environment.cjs). */
+/** The open scenarios of this file; their runs explain a failed test (environment.cjs). */
 const open = new Set<Scenario>();
 Object.assign(globalThis, { explainFailure: (error: unknown) => explainFailure(error, open) });
 
-/** What the simulated service does it does at once, however slow the machine is. */
+/** Short waits: the simulated service reacts at once, even on a slow machine. */
 const QUICK = { ...TIMING, underWayMs: 1_000, settleMs: 1_500, lagMs: 1_500 };
-/** Runs of a scenario that explain a failure. */
+/** Maximum number of runs that explain a failure. */
 const MOST_EXPLAINED = 3;
 
 /**
- * They bound only, and are never used up where the service is well, however slow the machine is. A test in which one must
- * run out says so with {@link Scenario.limit}.
+ * Only upper bounds: with a healthy service they never expire, even on a slow machine. A test in which a limit must
+ * expire sets it with {@link Scenario.limit}.
  */
 const LIMITS = {
   heartbeatAge: '2m',
@@ -64,46 +64,46 @@ const LIMITS = {
   promote: '60s',
   serviceReady: '60s',
   streaming: '60s',
-  // Tests switch over and back at once.
+  // Tests switch over and back without a pause.
   coolDown: '1ms',
   walStill: '10ms',
 } as const;
 
 export interface ScenarioOptions extends SiteOptions {
-  /** In the place of the simulated one; stopped with the scenario. */
+  /** Replaces the default simulated service; stopped with the scenario. */
   readonly service?: SimulatedService;
-  /** Of a service that is not simulated: its administrator makes the workers a token with this policy. */
+  /** For a service that is not simulated: creates the workers' token with this policy, as its administrator. */
   readonly makeWorkersToken?: (policy: string) => Promise<string>;
-  /** Clusters and sets; east (primary) and west (DR secondary), one node each, where nothing is given. */
+  /** Clusters and sets; default: east (primary) and west (DR secondary), with one node each. */
   readonly topology?: Partial<Topology>;
-  /** Members of the deployment in the inventory, beside clusters. */
+  /** Members of the deployment in the inventory, other than clusters. */
   readonly deployment?: Readonly<Record<string, unknown>>;
-  /** Clusters of the service that are another team's: they stand in no inventory of ours. */
+  /** Clusters that belong to another team and are not in our inventory. */
   readonly outside?: readonly string[];
-  /** What the workers' token may do; every runbook where nothing is given. */
+  /** The rights of the workers' token; default: for every runbook. */
   readonly rights?: WorkersRights;
-  /** Every cluster has its batch token in a file, once {@link Scenario.makeBatchToken} has made one. */
+  /** Every cluster reads its batch token from a file that {@link Scenario.makeBatchToken} creates. */
   readonly batchToken?: boolean;
-  /** How a person's documents are attested; `signed` where nothing is given. */
+  /** How a person's documents are attested; default `signed`. */
   readonly attestation?: 'signed' | 'claimed';
-  /** `none`: no worker in this process; the test starts one of its own with {@link Scenario.environment}. */
+  /** `none`: no worker in this process; the test starts its own with {@link Scenario.environment}. */
   readonly worker?: 'in-process' | 'none';
 }
 
-/** The service as most tests have it. */
+/** The simulated service that most tests use. */
 export function simulated(topology: Partial<Topology> = {}, more: Partial<Topology> = {}): Promise<SimulatedService> {
-  // A write of the primary's own right before a demotion would be a loss that no test asked for.
+  // The primary's own write right before a demotion would be a loss that the test does not expect.
   const timing = { canaryMs: 600_000, ...topology.timing };
   const mounts = ['kv/', 'secret/'];
   return startSimulatedService({ seed: 11, pace: 'quick', mounts, ...pair(), ...topology, ...more, timing });
 }
 
-/** A simulated deployment of its own with a worker in this process, on the Temporal server of this run of Jest. */
+/** A separate simulated deployment with a worker in this process, on the Temporal server of this Jest run. */
 export class Scenario {
   readonly name = `test-${randomUUID().slice(0, 8)}`;
   readonly taskQueue = uniqueTaskQueue('runbooks');
   readonly logLines: string[] = [];
-  /** What `loseAnswers` is to lose. */
+  /** The answers that `loseAnswers` must lose. */
   readonly losing: (Fault & { readonly handle: FaultHandle })[] = [];
   readonly workersKey: SigningKey;
   readonly #secrets = new Map<string, string>();
@@ -114,7 +114,7 @@ export class Scenario {
   #running: Promise<void> | undefined;
   readonly #shown = new Set<string>();
   readonly #handedOver: string[] = [];
-  /** Each by its own run ID: one Workflow ID has many. */
+  /** Each with its run ID, because a Workflow ID may have several runs. */
   readonly #runs: WorkflowHandle[] = [];
   #limits: Readonly<Record<string, unknown>> = {};
   #workersInventory: Inventory | undefined;
@@ -151,12 +151,12 @@ export class Scenario {
     return deploymentWorkflowId(this.name);
   }
 
-  /** File of the token of all clusters that share the primary's tokens. */
+  /** Token file of all clusters that share the primary's tokens. */
   get tokenFile(): string {
     return join(this.directory, 'token');
   }
 
-  /** File of the token of one cluster. */
+  /** Token file of one cluster. */
   tokenFileOf(name: string): string {
     return join(this.directory, tokenFile(this.service, name));
   }
@@ -177,7 +177,7 @@ export class Scenario {
     this.#secrets.set('seal key', this.#sealKeys.reveal().split(':')[1] ?? '');
   }
 
-  /** Undefined where the service is simulated. */
+  /** The workers' token from the administrator; undefined for a simulated service. */
   async #tokenOfAdministrator(): Promise<string | undefined> {
     const { inventory } = this;
     const { makeWorkersToken, rights } = this.options;
@@ -185,7 +185,7 @@ export class Scenario {
     return makeWorkersToken?.(policyText(policy()));
   }
 
-  /** An orphan batch token for the operations of DR, made on the primary and put where the inventory reads it. */
+  /** Creates an orphan batch token for DR operations on the primary, and writes it to the file in the inventory. */
   makeBatchToken(primary = 'east', ttlMs = 7_200_000): string {
     const cluster = this.service.cluster(primary);
     const rights = { path: 'sys/replication/dr/secondary/*', capabilities: ['read', 'update'] };
@@ -199,7 +199,7 @@ export class Scenario {
     return join(this.directory, 'batch-token');
   }
 
-  /** Another token of the workers for a cluster, with the printed policy of its deployment. */
+  /** Creates another workers' token for a cluster, with the printed policy of its deployment. */
   workersToken(name: string): string {
     return workersToken(this.service.cluster(name), this.inventory, this.name, this.options.rights);
   }
@@ -230,9 +230,8 @@ export class Scenario {
   }
 
   /**
-   * Limits beside those of the options, for every activity of the worker in this process that begins from now on, or for
-   * those of one name: one that is to run out is short where that is the test, and nowhere else. Without any the options
-   * hold again.
+   * Overrides limits for all activities, or for those with one name, that start in this process's worker from now on,
+   * so that only the limit under test is short. Without an argument, restores those of the options.
    */
   limit(limits: Readonly<Record<string, unknown>> = {}, only?: keyof RunbookActivities): void {
     const limitsOf = ({ deployments }: Inventory) => deployments.get(this.name)?.limits;
@@ -243,19 +242,19 @@ export class Scenario {
     const workers = this.#workersInventory && limitsOf(this.#workersInventory);
     if (!usual || !changed || !workers) return;
     for (const name of Object.keys(changed) as (keyof typeof changed)[]) {
-      // The digest of an inventory is made outside of activities too.
+      // The digest of an inventory is also computed outside activities.
       const same = only === undefined || changed[name] === usual[name];
       const get = () => (same || Context.current().info.activityType === only ? changed : usual)[name];
       Object.defineProperty(workers, name, { configurable: true, enumerable: true, get });
     }
   }
 
-  /** What the worker in this process has in force of this deployment; a test changes it as a new file would. */
+  /** The deployment in the inventory that is in force in this process's worker; a test can change it like a new file. */
   get inForce(): Deployment {
     return findDeployment(this.#workersInventory ?? this.inventory, this.name);
   }
 
-  /** Environment of a worker or command line in a process of its own. */
+  /** Environment of a worker or command line in another process. */
   get environment(): Readonly<Record<string, string>> {
     return {
       TEMPORAL_ADDRESS: temporalServer().address,
@@ -269,7 +268,7 @@ export class Scenario {
     };
   }
 
-  /** @param keys name of the directory of its ceremony keys: each worker has one of its own */
+  /** @param keys name of the directory for ceremony keys; each worker has its own */
   async startWorker(keys = 'keys'): Promise<void> {
     const { environment, inventory, taskQueue } = this;
     this.#workersInventory = inventory;
@@ -291,7 +290,7 @@ export class Scenario {
     this.#running = this.#worker.run();
   }
 
-  /** The record as another worker with the same seal keys has it. */
+  /** The records as another worker with the same seal keys sees them. */
   recordsOfAWorker(
     alarms: Finding[] = [],
     temporal: Client = this.client,
@@ -306,7 +305,7 @@ export class Scenario {
     });
   }
 
-  /** What a ceremony that has ended left: a token of the service, sealed in the record. */
+  /** Puts a token of the service into the record, sealed, as a ceremony that has ended leaves it. */
   async leaveToken(cluster: string, uses: readonly TokenUse[], kept?: { readonly until: string }): Promise<void> {
     const { tokens, clusterId } = this.service.cluster(cluster);
     const token = new Secret('operation-token', tokens.createOperationToken(this.service.now()));
@@ -320,16 +319,16 @@ export class Scenario {
     });
   }
 
-  /** Somebody ends the record, and puts a workflow of another type in its place. */
+  /** Terminates the record and starts a workflow of another type in its place, as somebody could. */
   async breakRecord(): Promise<void> {
     const workflowId = recordWorkflowId(this.name);
-    await this.client.workflow.getHandle(workflowId).terminate('by hand');
+    await this.client.workflow.getHandle(workflowId).terminate('terminated manually');
     await this.client.workflow.start('walSampler', { workflowId, taskQueue: 'nobody-polls-this' });
   }
 
-  /** Takes away what {@link breakRecord} put there. */
+  /** Removes the workflow that {@link breakRecord} started. */
   async mendRecord(): Promise<void> {
-    await this.client.workflow.getHandle(recordWorkflowId(this.name)).terminate('it is none of ours');
+    await this.client.workflow.getHandle(recordWorkflowId(this.name)).terminate('not a record');
   }
 
   async stopWorker(): Promise<void> {
@@ -354,28 +353,28 @@ export class Scenario {
   }
 
   /**
-   * Starts a runbook under the lock that it takes; `more` is what its input has beside deployment, reason and requester.
+   * Starts a runbook under its lock; `more` is its input without deployment, reason, and requester.
    */
   run(runbook: RunbookName, more: object = {}, workflowId?: string): Promise<TestRun> {
-    // What only reads asks nobody, and takes no reason.
+    // Runbooks that only read do not accept a reason.
     const why = ['readiness', 'walSampler'].includes(runbook) ? {} : { reason: 'a test', requestedBy: 'olga' };
     const asked = { deployment: this.name, ...why, ...more };
     return this.startRunbook(runbook, asked, workflowId ?? lockWorkflowId(runbook, asked));
   }
 
-  /** As {@link run}, and people do all of this once they are asked for it. */
+  /** Like {@link run}, and people perform these actions when the run asks for them. */
   async begin(runbook: RunbookName, more: object, ...deeds: readonly Deed[]): Promise<TestRun> {
     const run = await this.run(runbook, more);
     await run.do(...deeds);
     return run;
   }
 
-  /** As {@link begin}, to the end of the run. */
+  /** Like {@link begin}, but waits for the end of the run. */
   async play(runbook: RunbookName, more: object, ...deeds: readonly Deed[]): Promise<Report> {
     return (await this.begin(runbook, more, ...deeds)).report();
   }
 
-  /** Starts a runbook that refuses before anything is touched. @returns all that it says */
+  /** Starts a runbook that refuses before it touches anything. @returns the message and details of the refusal */
   async refusal(runbook: RunbookName, more: object = {}): Promise<string> {
     const { code, message, details } = await (await this.run(runbook, more)).failure();
     expect(code).toBe('PRECONDITION_FAILED');
@@ -388,7 +387,7 @@ export class Scenario {
   }
 
   async startRunbook(type: string, input: unknown, workflowId = this.workflowId): Promise<TestRun> {
-    // As the command line does: other deployments of this server have clusters of the same names.
+    // As the command line does: clusters of other deployments on this server may have the same names.
     const memo = { deployment: this.name };
     const options = { taskQueue: this.taskQueue, workflowId, args: [input], memo };
     const handle = await this.client.workflow.start(type, options);
@@ -408,17 +407,17 @@ export class Scenario {
     for (const text of texts) this.#shown.add(text);
   }
 
-  /** Secrets by name that are searched for too. */
+  /** Adds secrets, by name, to the search. */
   guards(secrets: ReadonlyMap<string, string>): void {
     for (const [name, secret] of secrets) this.#secrets.set(name, secret);
   }
 
-  /** A secret that people are handed readably, as they asked. */
+  /** Excludes a secret that people receive in plain text because they asked for it. */
   handsOver(secret: string): void {
     this.#handedOver.push(secret);
   }
 
-  /** Names of secrets that stand readable in the histories of all runs, in what the workers logged, or was shown. */
+  /** Names of secrets that are readable in the histories of all runs, in the workers' logs, or in texts that people were shown. */
   async #leaks(): Promise<string[]> {
     const texts = [this.logLines.join('\n'), ...this.#shown];
     for (const run of this.#runs) texts.push(historyText(await run.fetchHistory()));
@@ -431,36 +430,36 @@ export class Scenario {
     return [...new Set(texts.flatMap((text) => findCanaries(text, this.#secrets)))];
   }
 
-  /** What a cluster is now. */
+  /** The current state of a cluster. */
   state(cluster: string) {
     return this.service.cluster(cluster).snapshotState();
   }
 
-  /** How often a changing endpoint was called on a cluster: `POST` and its whole path, or the end of a path alone. */
+  /** How often a changing endpoint was called on a cluster: `POST` and the complete path, or only the end of a path. */
   calls(cluster: string, endpoint: string): number {
     return changingCalls(this.service, cluster, endpoint);
   }
 
-  /** What the last runs did, for a test that failed. */
+  /** The reports of the last runs, for a test that failed. */
   async explanation(): Promise<string> {
     const texts = this.#runs
       .slice(-MOST_EXPLAINED)
       .map(async (handle) => timelineOf(await reportOf({ handle }), this.#secrets));
-    const told = await Promise.allSettled(texts);
-    const lines = told.map((each) => (each.status === 'fulfilled' ? each.value : '(a run without a history)'));
+    const settled = await Promise.allSettled(texts);
+    const lines = settled.map((each) => (each.status === 'fulfilled' ? each.value : '(a run without a history)'));
     return [...new Set(lines)].join('\n\n');
   }
 
-  /** Ends all of it; fails where a secret was found. */
+  /** Stops everything; fails if a secret is found. */
   async stop(): Promise<void> {
     open.delete(this);
-    const leaks = await this.#leaks().catch((error: unknown) => [`what cannot be searched: ${String(error)}`]);
+    const leaks = await this.#leaks().catch((error: unknown) => [`the search failed: ${String(error)}`]);
     const record = this.client.workflow.getHandle(recordWorkflowId(this.name));
     for (const each of [record, ...this.#runs]) await each.terminate('end of the test').catch(() => undefined);
     await this.stopWorker();
     await this.service.stop();
     await rm(this.directory, { recursive: true, force: true });
-    if (leaks.length > 0) throw new Error(`readable in a history, a log or what was shown: ${leaks.join(', ')}`);
+    if (leaks.length > 0) throw new Error(`readable in a history, a log, or what was shown: ${leaks.join(', ')}`);
   }
 }
 

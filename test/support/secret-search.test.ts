@@ -1,4 +1,4 @@
-/** The search on which tests rely that nothing holds a secret finds one that was planted, however it was written down. */
+/** Tests rely on this search to prove that nothing contains a secret: it finds a planted secret in any encoding. */
 import { createHash } from 'node:crypto';
 import { deflateSync, gzipSync } from 'node:zlib';
 import * as fc from 'fast-check';
@@ -10,13 +10,13 @@ function finds(secret: string, value: unknown): boolean {
   return search.found.length > 0;
 }
 
-/** Bytes that look like nothing, the same for the same seed. */
+/** Random-looking bytes, the same for the same seed. */
 const noise = (seed: number, outputLength: number): Buffer =>
   createHash('shake256', { outputLength }).update(String(seed)).digest();
 const lines = (text: string, width: number, end: string): string =>
   (text.match(new RegExp(`.{1,${width}}`, 'gs')) ?? []).join(end);
 
-/** Ways to write bytes as a text. */
+/** Ways to encode bytes as text. */
 const WRITERS: readonly ((bytes: Buffer) => string)[] = [
   (bytes) => bytes.toString('base64'),
   (bytes) => bytes.toString('base64url'),
@@ -27,7 +27,7 @@ const WRITERS: readonly ((bytes: Buffer) => string)[] = [
   (bytes) => deflateSync(bytes).toString('hex'),
   (bytes) => lines(bytes.toString('hex'), 2, ':'),
 ];
-/** Ways to write a text as a text. */
+/** Ways to encode text as text. */
 const TEXTS: readonly ((text: string) => string)[] = [
   ...WRITERS.map((write) => (text: string) => write(Buffer.from(text))),
   (text) => encodeURIComponent(encodeURIComponent(text)),

@@ -1,36 +1,36 @@
 import { gunzipSync, inflateSync } from 'node:zlib';
 import type { temporal } from '@temporalio/proto';
 
-/** How deep encodings inside of encodings are opened. */
+/** Maximum depth of nested encodings. */
 const DEEPEST = 8;
-/** How many encoded runs of one text are opened. */
+/** Maximum number of encoded runs decoded in one text. */
 const MOST_RUNS = 20_000;
-/** As long as the shortest secret in base64. */
+/** A run at least as long as the shortest secret in base64. */
 const RUN = /[A-Za-z0-9+/_-]{11,}={0,2}/g;
-/** Lines of base64, as they are or with their ends escaped. */
+/** Lines of base64, with plain or escaped line ends. */
 const LINES = /(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{32,}(?:\\r|\\n|[\r\n\t ])+)+[A-Za-z0-9+/_-]+={0,2}/g;
-/** Longer than what is found among random bytes. */
+/** Longer than text that occurs by chance in random bytes. */
 const WORDS = /[\t\n\r\x20-\x7e]{12,}/g;
 
 /**
- * Searches values for given secrets, inside of every encoding that it recognises. What it finds proves that a secret is
- * there; that it finds nothing proves little.
+ * Searches values for given secrets, in every encoding that it recognizes. A match proves that a secret is present; no
+ * match proves little.
  */
 export class SecretSearch {
-  /** Name and place of each secret that was found, never the secret. */
+  /** Name and location of each secret that was found, never the secret. */
   readonly found: string[] = [];
   readonly #needles: readonly (readonly [name: string, needles: readonly string[]])[];
   readonly #objects = new WeakSet<object>();
-  /** Texts at the depth at which they were opened: environments and histories repeat themselves. */
+  /** Texts with the depth at which they were searched, because environments and histories contain repetitions. */
   readonly #opened = new Map<string, number>();
 
   constructor(secrets: ReadonlyMap<string, string>) {
-    // One of less than 8 characters would be found anywhere.
+    // A secret of less than 8 characters would match by chance.
     const long = [...secrets].filter(([, secret]) => secret.length >= 8);
     this.#needles = long.map(([name, secret]) => [name, needlesOf(secret)]);
   }
 
-  /** Searches members, also hidden ones as errors have them, elements, maps, sets, bytes, and texts that encode others. */
+  /** Searches members (even hidden ones, as in errors), elements, maps, sets, bytes, and nested encodings. */
   value(where: string, value: unknown, depth = 0): void {
     if (depth > DEEPEST) return;
     if (typeof value === 'string') this.#text(where, value, depth);
@@ -50,7 +50,7 @@ export class SecretSearch {
     if (inside !== undefined) this.value(where, inside, depth + 1);
     const text = bytes.toString('latin1');
     this.#match(where, text);
-    // Text in UTF-16.
+    // Text may be UTF-16.
     if (text.includes('\0')) this.#match(where, text.replaceAll('\0', ''));
     this.#text(where, bytes.toString('utf8'), depth);
   }
@@ -77,7 +77,7 @@ export class SecretSearch {
   }
 }
 
-/** The secret's own text and, where it is itself hexadecimal or base64, the bytes that it stands for. */
+/** The text of the secret and, if it is hexadecimal or base64, its decoded bytes. */
 function needlesOf(secret: string): string[] {
   const digits = /^([0-9a-f]{2}){8,}$/i.test(secret) ? [Buffer.from(secret, 'hex')] : [];
   const encoded = /^[A-Za-z0-9+/_-]{16,}={0,2}$/.test(secret) ? [Buffer.from(secret, 'base64')] : [];
@@ -85,7 +85,7 @@ function needlesOf(secret: string): string[] {
   return [secret, ...bytes.map((each) => each.toString('latin1'))];
 }
 
-/** What a text says where it is JSON, URL-encoded, escaped, broken into lines, or hexadecimal with separators. */
+/** Decodes a text that is JSON, URL-encoded, escaped, broken into lines, or hexadecimal with separators. */
 function* readings(text: string): Generator {
   if (/^\s*["[{]/.test(text)) yield parsed(text);
   if (/%[0-9a-f]{2}/i.test(text))
@@ -106,7 +106,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** What each run of base64 or hexadecimal may stand for. One may begin with letters that do not belong to it. */
+/** Possible decodings of each base64 or hexadecimal run. A run may begin with characters that do not belong to it. */
 function* decodings(text: string): Generator<Buffer> {
   for (const [run] of text.matchAll(RUN)) {
     for (const [digits] of run.matchAll(/[0-9a-f]{16,}/gi))
@@ -115,7 +115,7 @@ function* decodings(text: string): Generator<Buffer> {
   }
 }
 
-/** What of decoded bytes may hold a further encoding: a whole text, what is compressed, words among other bytes. */
+/** The parts of decoded bytes that may contain another encoding: complete text, compressed data, words among other bytes. */
 function openable(bytes: Buffer): Buffer[] {
   // eslint-disable-next-line no-control-regex -- control characters are what tells bytes from text
   const isText = bytes.length > 0 && !/[\u0000-\u0008\u000e-\u001f\ufffd]/.test(bytes.toString('utf8'));
@@ -123,7 +123,7 @@ function openable(bytes: Buffer): Buffer[] {
   return [...bytes.toString('latin1').matchAll(WORDS)].map(([words]) => Buffer.from(words, 'latin1'));
 }
 
-/** What gzip or zlib compressed; undefined where the bytes are not that, or are not whole. */
+/** Decompresses gzip or zlib data; undefined if the bytes are something else or incomplete. */
 function decompressed(bytes: Buffer): Buffer | undefined {
   try {
     if (bytes[0] === 0x1f && bytes[1] === 0x8b) return gunzipSync(bytes);
@@ -134,10 +134,10 @@ function decompressed(bytes: Buffer): Buffer | undefined {
 }
 
 /**
- * Looks quickly for secrets in anything that can be turned into text: as they are, and inside base64 at each of its three
- * alignments, as payloads and sealed documents carry them.
+ * Quickly searches a text for secrets: in plain text, and in base64 at each of its three alignments, as in payloads and
+ * sealed documents.
  *
- * @returns the names of those that were found
+ * @returns the names of the secrets that were found
  */
 export function findCanaries(text: string, canaries: ReadonlyMap<string, string>): string[] {
   return [...canaries]
@@ -145,7 +145,7 @@ export function findCanaries(text: string, canaries: ReadonlyMap<string, string>
     .map(([name]) => name);
 }
 
-/** A history as text: every payload decoded beside the raw bytes' base64. */
+/** A history as text: every payload as decoded text and as base64. */
 export function historyText(history: temporal.api.history.v1.IHistory): string {
   const parts: string[] = [];
   const visit = (value: unknown): void => {
@@ -166,7 +166,7 @@ function spellings(secret: string): string[] {
     const encoded = Buffer.concat([Buffer.alloc(offset), bytes])
       .toString('base64')
       .replace(/=+$/, '');
-    // The first characters mix in what stands before, the last ones what stands after.
+    // The first characters also depend on the bytes before, and the last ones on the bytes after.
     return encoded.slice(offset === 0 ? 0 : offset + 1, -2);
   });
   const raw =

@@ -2,8 +2,8 @@ const { relative } = require('node:path');
 const { default: Sequencer } = require('@jest/test-sequencer');
 
 /**
- * Where nothing is known of earlier runs, as in a fresh clone, the files that take longest begin first: one that begins
- * last would keep one process busy while the others have nothing left to do.
+ * Without data about earlier runs, as in a fresh clone, the slowest files start first. If one started last, it would
+ * keep one process busy while the others are idle.
  */
 class LongestFirst extends Sequencer {
   sort(tests) {
@@ -15,7 +15,7 @@ class LongestFirst extends Sequencer {
 const ORDER = [
   /^test\/ceremony\//,
   /^test\/(demo|holder-page)\//,
-  // Those of activities mostly wait, and leave the cores to those of workflows.
+  // Tests of activities mostly wait and leave the cores to tests of workflows.
   /^test\/(workflows|activities)\/[^/]+$/,
 ];
 

@@ -6,19 +6,19 @@ import { makePerson } from './people';
 
 const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
 
-/** Members of somebody or something in the inventory, where it differs. */
+/** Members of an inventory entry that differ from the defaults. */
 type Members = Readonly<Record<string, unknown>>;
 
-/** What the inventory of a simulated deployment may have beside what every one has. */
+/** Options of the inventory of a simulated deployment. */
 export interface SiteOptions {
-  /** One set of all clusters where nothing is given. */
+  /** Default: one set of all clusters. */
   readonly drSets?: Readonly<Record<string, readonly string[]>>;
   readonly limits?: Members;
   readonly person?: (name: string) => Members | undefined;
   readonly cluster?: (name: string) => Members;
 }
 
-/** Clusters of one node each, or of as many as are told. */
+/** Clusters with one node each, or with the given numbers of nodes. */
 export const clusters = (...names: readonly (string | Readonly<Record<string, number>>)[]) =>
   names.flatMap((each) =>
     typeof each === 'string'
@@ -26,7 +26,7 @@ export const clusters = (...names: readonly (string | Readonly<Record<string, nu
       : Object.entries(each).map(([name, nodes]) => ({ name, nodes })),
   );
 
-/** The two clusters of most tests: three nodes each where a leader change matters. */
+/** The two clusters of most tests; use three nodes if a leader change matters. */
 export function pair(nodes = 1, version?: string): Pick<Topology, 'clusters' | 'dr'> {
   const cluster = { nodes, ...(version === undefined ? {} : { version }) };
   return {
@@ -35,12 +35,13 @@ export function pair(nodes = 1, version?: string): Pick<Topology, 'clusters' | '
   };
 }
 
-/** A paths filter that several deployments have. */
+/** A paths filter that several deployments use. */
 export const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 
 /**
- * Clusters of one node each, by DR set: the first of each set is DR primary of the others, and the first of all is
- * performance primary of the first of every further set, with these paths filters. `more` is what else it has.
+ * Clusters with one node each, by DR set. The first cluster of each set is the DR primary of the others in it. The
+ * first cluster of the first set is the performance primary of the first clusters of the other sets, with these paths
+ * filters.
  */
 export function replicating(
   drSets: Readonly<Record<string, readonly string[]>>,
@@ -69,7 +70,7 @@ const GATES = {
   go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
 };
 
-/** A holder for each key share, and those who approve. */
+/** A holder for each key share, and the approvers. */
 export function peopleOf(
   keyShares: readonly string[],
   approvers: readonly string[],
@@ -79,13 +80,13 @@ export function peopleOf(
   return new Map([...holders, ...approvers.map((name) => makePerson(name, groups))].map((each) => [each.name, each]));
 }
 
-/** File of the workers' token for a cluster. Clusters that share the first one's tokens share its file. */
+/** File name of the workers' token for a cluster. Clusters that share the tokens of the first cluster share its file. */
 export function tokenFile(service: SimulatedService, name: string): string {
   const [first] = service.clusters.values();
   return service.cluster(name).rootToken === first?.rootToken ? 'token' : `token-${name}`;
 }
 
-/** Clusters whose token's file is not that of the first one too, and the first one. */
+/** The first cluster, and the clusters that do not share its token file. */
 export function withTokenFiles(service: SimulatedService): SimulatedCluster[] {
   const clusters = [...service.clusters.values()];
   return clusters.filter(({ name }, index) => index === 0 || tokenFile(service, name) !== 'token');
@@ -107,7 +108,7 @@ function clustersIn(
   return Object.fromEntries(names.map((name) => [name, entryOf(name)]));
 }
 
-/** The inventory of one deployment, as a file has it. */
+/** The text of the inventory of one deployment. */
 export function inventoryText(
   {
     service,
@@ -144,7 +145,7 @@ export function inventoryText(
         },
         gates: GATES,
         limits,
-        // Nobody writes in most tests.
+        // Most tests have no writing clients.
         quiesce: 'attested',
         ...deployment,
       },

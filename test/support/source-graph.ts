@@ -3,16 +3,16 @@ import { dirname, join, relative } from 'node:path';
 import ts from 'typescript';
 import { ROOT } from './documents';
 
-/** One import of a source file. `target` is a path from the root for files of the project, else the package's name. */
+/** One import of a source file. `target` is a path from the root for a file of the project, otherwise a package name. */
 interface SourceImport {
   readonly target: string;
   readonly typeOnly: boolean;
   readonly names: readonly string[];
 }
 
-/** One source file as far as its shape goes: nothing is resolved by types. */
+/** The syntax of one source file; types are not resolved. */
 interface SourceFile {
-  /** From the root, with forward slashes. */
+  /** Path from the root, with forward slashes. */
   readonly path: string;
   readonly imports: readonly SourceImport[];
   readonly syntax: ts.SourceFile;

@@ -5,11 +5,11 @@ import type { NativeConnection } from '@temporalio/worker';
 import type { TemporalServerAddresses } from '../../src/dev-server/start-dev-server';
 import { processNamespace, SERVER_VARIABLE } from './global-server';
 
-/** Addresses of the one Temporal server of this run of Jest, with the namespace of this process. */
+/** Addresses of the only Temporal server of this Jest run, with the namespace of this process. */
 export function temporalServer(): TemporalServerAddresses {
   const value = process.env[SERVER_VARIABLE];
-  if (value === undefined) throw new Error('No Temporal server: the global set-up of Jest did not run.');
-  // Written by the global set-up of the same run.
+  if (value === undefined) throw new Error('No Temporal server: the global setup of Jest did not run.');
+  // Written by the global setup of this run.
   const { processNamespaces, ...server } = JSON.parse(value) as TemporalServerAddresses & {
     readonly processNamespaces: readonly string[];
   };
@@ -25,29 +25,29 @@ export function uniqueTaskQueue(prefix = 'test'): string {
 let connection: Promise<Connection> | undefined;
 let native: Promise<NativeConnection> | undefined;
 
-/** The client connection of this test file, made at the first call and closed after the file's last test. */
+/** The client connection of this test file, opened on the first call and closed after the last test of the file. */
 export function temporalConnection(): Promise<Connection> {
   connection ??= Connection.connect({
     address: temporalServer().address,
-    // Histories of any length.
+    // For histories of any length.
     channelArgs: { 'grpc.max_receive_message_length': -1 },
   });
   return connection;
 }
 
-/** A client on the connection of this test file, for the server's namespace unless `options` names another. */
+/** A client on the connection of this test file, in the namespace of the process unless `options` has another. */
 export async function temporalClient(options: Omit<ClientOptions, 'connection'> = {}): Promise<Client> {
   return new Client({ connection: await temporalConnection(), namespace: temporalServer().namespace, ...options });
 }
 
-/** The connection for workers of this test file, made at the first call and closed after the file's last test. */
+/** The worker connection of this test file, opened on the first call and closed after the last test of the file. */
 export function temporalNativeConnection(): Promise<NativeConnection> {
   native ??= connectNatively();
   return native;
 }
 
 async function connectNatively(): Promise<NativeConnection> {
-  // Loaded on demand: the native library costs memory and time that tests without a worker need not pay.
+  // Loaded on demand, because the native library needs memory and time, and tests without a worker do not use it.
   const { NativeConnection } = await import('@temporalio/worker');
   return NativeConnection.connect({ address: temporalServer().address });
 }

@@ -12,22 +12,23 @@ import { approvalOf, controlOf, decisionOf, envelopeOf } from './people';
 import type { Scenario } from './scenario';
 import { temporalServer } from './temporal-server';
 
-/** Longer than a machine may be slow: only what never comes fails a test. */
+/** Long enough for a slow machine: a test fails only if something never happens. */
 const WAIT_MS = 90_000;
 
 export type Parked = Extract<Waiting, { for: 'decision' }>;
 
-/** Of two gates of one run the later one is another person's. */
+/** The approver of a gate: the later gate of a run needs another person. */
 const approverOf = (gate: GateName) => (gate === 'go' || gate === 'unfence' ? 'henry' : 'grace');
 
 /**
- * What somebody does in a run, as `approve plan`, `reject wipe`, or `skip Fence west` of a parked step; without a name of a
- * step it is the one that is parked. `renew`: the approval is too old when the change begins, and the gate is asked again.
+ * An action of a person in a run, such as `approve plan`, `reject wipe`, or `skip Fence west` for a parked step.
+ * Without a step name, it applies to the parked step. `renew`: the approval is too old when the change begins, and the
+ * run asks for the gate again.
  */
 export type Deed =
   'shares' | `${'approve' | 'reject' | 'renew'} ${GateName}` | DecisionAction | `${DecisionAction} ${string}`;
 
-/** One run of a runbook, as the people around it see it. */
+/** One run of a runbook, from the point of view of the people. */
 export class TestRun {
   constructor(
     readonly scenario: Scenario,
@@ -40,12 +41,8 @@ export class TestRun {
     return status;
   }
 
-  /** Waits until the status says so; fails with the last status. */
-  async until<T>(
-    what: string,
-    look: (status: RunStatus) => T | undefined | false,
-    withinMs = WAIT_MS,
-  ): Promise<T> {
+  /** Waits until `look` finds something in the status; otherwise fails with the last status. */
+  async until<T>(what: string, look: (status: RunStatus) => T | undefined | false, withinMs = WAIT_MS): Promise<T> {
     const begin = Date.now();
     const deadline = begin + withinMs;
     let last: RunStatus | undefined;
@@ -59,7 +56,7 @@ export class TestRun {
       }
       if (Date.now() > deadline)
         throw new Error(`not seen: ${what}; last status ${JSON.stringify(last, undefined, 1)}`);
-      // Each look is a task of the worker and of the server: what takes long is looked at less often.
+      // Each query is work for worker and server, so poll less often over time.
       await delay(Math.min(1_000, Math.max(200, (Date.now() - begin) / 10)));
     }
   }
@@ -76,19 +73,19 @@ export class TestRun {
     );
   }
 
-  /** What became of the nth signal of this name. */
+  /** The receipt of the nth signal of this name. */
   receiptOf(signal: Receipt['signal'], arrival = 1): Promise<Receipt> {
     return this.until(`receipt of ${signal} ${arrival}`, ({ receipts }) =>
       receipts.find((each) => each.signal === signal && each.arrival === arrival),
     );
   }
 
-  /** The invitation to the ceremony, once it is made. */
+  /** Waits for the invitation to the ceremony. */
   invitation(): Promise<string> {
     return this.until('an invitation', ({ invitation }) => invitation);
   }
 
-  /** What a holder sends. */
+  /** The envelope that a holder sends. */
   async envelope(holder: string, options: Parameters<typeof envelopeOf>[3] = {}) {
     return envelopeOf(this.scenario.person(holder), await this.invitation(), this.scenario.workersKey, options);
   }
@@ -97,7 +94,7 @@ export class TestRun {
     await this.handle.signal('share', await this.envelope(holder, options));
   }
 
-  /** People do all of this, one after the other, each once the run asks for it; henry where a gate needs another person. */
+  /** Performs these actions of people in order, each when the run asks for it; henry approves if a gate needs another person. */
   async do(...deeds: readonly Deed[]): Promise<void> {
     for (const deed of deeds) {
       const [verb, ...words] = deed.split(' ');
@@ -112,17 +109,17 @@ export class TestRun {
     }
   }
 
-  /** The text of the plan, once it is made. */
+  /** Waits for the text of the plan. */
   planText(): Promise<string> {
     return this.until('a plan', ({ planText }) => planText);
   }
 
-  /** Waits until a step is parked, this one where a name is given; `after` the parking of this number. */
+  /** Waits until a step, or the named step, is parked, with a parking number greater than `after`. */
   parks(step?: string, after = 0): Promise<Parked> {
     return this.waitsFor('decision', (each) => (step === undefined || each.step === step) && each.parkingNo > after);
   }
 
-  /** As many holders as are needed give their shares. */
+  /** Enough holders give their shares. */
   async shares(holders: readonly string[] = ['ada', 'bert', 'cleo']): Promise<void> {
     for (const holder of holders) await this.share(holder);
   }
@@ -148,7 +145,7 @@ export class TestRun {
     );
   }
 
-  /** Pauses, resumes or aborts, as somebody who may decide. */
+  /** Pauses, resumes, or aborts the run, as an authorized person. */
   async control(
     action: Exclude<ControlAction, 'takeOver'>,
     order: { readonly reason?: string } = {},
@@ -166,7 +163,7 @@ export class TestRun {
     return controlOf(this.scenario.person(name), { ns: temporalServer().namespace, wid, rid, action, ...order });
   }
 
-  /** Resets the run to where the first activity of this type was ordered. @returns the run that goes on */
+  /** Resets the run to the point where the first activity of this type was scheduled. @returns the run that continues */
   async reset(activity: string): Promise<TestRun> {
     const { workflowId } = this.handle;
     const ordered = (await this.events()).map((event) => event.activityTaskScheduledEventAttributes);
@@ -181,14 +178,14 @@ export class TestRun {
     return this.scenario.attach(workflowId, runId);
   }
 
-  /** Everything that people do in a switchover without a fault. */
+  /** Performs all actions of people in a switchover without a fault. */
   async people(options: { readonly go?: boolean; readonly shares?: readonly string[] } = {}): Promise<void> {
     await this.shares(options.shares);
     await this.approve('plan');
     if (options.go !== false) await this.approve('go', 'henry');
   }
 
-  /** Waits for the end of the run; fails with the last status where it does not come. */
+  /** Waits for the end of the run; fails with the last status if the run does not end. */
   async #result(): Promise<unknown> {
     const timer = new AbortController();
     const late = delay(WAIT_MS, undefined, { signal: timer.signal }).then(async () => {
@@ -207,7 +204,7 @@ export class TestRun {
     return (await this.#result()) as Report;
   }
 
-  /** Code and message with which the run failed. */
+  /** Code, message, and details of the failure of the run. */
   async failure(): Promise<{ readonly code: string; readonly message: string; readonly details: unknown }> {
     try {
       await this.#result();
@@ -223,7 +220,7 @@ export class TestRun {
     return (await this.handle.fetchHistory()).events ?? [];
   }
 
-  /** Events of its history, without workflow tasks that timed out or failed: those tell of a busy machine. */
+  /** Number of history events, without workflow tasks that timed out or failed, which happen on a busy machine. */
   async eventCount(): Promise<number> {
     const events = await this.events();
     const lost = events.flatMap((event) => {

@@ -9,8 +9,8 @@ import { ROOT } from './documents';
 const CACHE = join(ROOT, 'node_modules', '.cache', 'workflow-bundles');
 
 /**
- * The workflows: as `npm test` has just built them, else bundled once for each state of their sources and shared by all
- * test files.
+ * The workflow bundle: the one that `npm test` has just built, or else one that is built once for each state of the
+ * sources and shared by all test files.
  */
 export async function workflowBundle(): Promise<WorkflowBundleOption> {
   const built = process.env['RUNBOOKS_TEST_BUNDLE'];
@@ -24,7 +24,7 @@ export async function workflowBundle(): Promise<WorkflowBundleOption> {
 
 function sourcesDigest(): string {
   const hash = createHash('sha256').update(readFileSync(join(ROOT, 'package-lock.json')));
-  // The bundle has more of `src` than the contracts, such as the report.
+  // The bundle also contains other parts of `src` than the contracts, such as the report.
   for (const folder of ['workflows', 'src']) {
     for (const file of readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).sort()) {
       if (file.endsWith('.ts')) hash.update(file).update(readFileSync(join(ROOT, folder, file)));
@@ -33,7 +33,7 @@ function sourcesDigest(): string {
   return hash.digest('hex').slice(0, 32);
 }
 
-/** The core of the SDK tells errors only. One runtime serves all files of a process: the first that asks installs it. */
+/** The SDK core logs only errors. One runtime serves all test files of a process: the first one installs it. */
 export function quietRuntime(): void {
   try {
     Runtime.install({ logger: new DefaultLogger('ERROR') });
