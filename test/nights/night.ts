@@ -1,15 +1,15 @@
 import { SeededRandom } from '../../src/simulator/random';
 
-/** What happens to a site at one call of one of its clusters. */
+/** A fault of the clusters, triggered by a call to one of them. */
 export interface Mishap {
   readonly what: (typeof EVENTS)[number] | (typeof ANSWERS)[number];
   readonly to: string;
   readonly at: Moment;
-  /** By itself, ms; undefined: once people see to it. */
-  readonly mendedAfterMs: number | undefined;
+  /** When it repairs itself, in ms; undefined: when people repair it. */
+  readonly repairedAfterMs: number | undefined;
 }
 
-/** The nth call of an endpoint of a cluster; once there was a call `after`, the nth one of any. */
+/** The nth call of an endpoint of a cluster or, with `after`, the nth call of any endpoint after that call. */
 export interface Moment {
   readonly cluster: string;
   readonly endpoint: string;
@@ -18,33 +18,33 @@ export interface Moment {
   readonly when: 'before' | 'after';
 }
 
-/** What people order without being asked; `terminate` is an administrator of Temporal. */
+/** Orders that people give without being asked; `terminate` comes from an administrator of Temporal. */
 export type Order = (typeof ORDERS)[number];
 
-/** What goes wrong while a run is at work, and who does what. */
+/** The faults and orders during one run. */
 export interface Part {
   readonly mishaps: readonly Mishap[];
   readonly orders: readonly { readonly order: Order; readonly at: Moment }[];
-  /** Parked steps until people mend the site; they decide at random all the time. */
+  /** Number of parked steps before people repair the clusters; they always decide at random. */
   readonly patience: number;
 }
 
-/** One change of the primary, what goes wrong meanwhile, and the morning after. */
+/** One change of the primary with its faults, and the morning after. */
 export interface Night extends Part {
   readonly seed: number;
   readonly runbook: 'drSwitchover' | 'drFailover' | 'performancePromotion';
   readonly kind: 'dr' | 'performance';
   readonly input: Readonly<Record<string, unknown>>;
-  /** The first one is the primary, the second one takes its place. */
+  /** The first is the primary, and the second replaces it. */
   readonly clusters: readonly [string, string, ...string[]];
-  /** All of the site: the first of each set is its DR primary. */
+  /** All clusters: the first of each set is its DR primary. */
   readonly drSets: Readonly<Record<string, readonly string[]>>;
   readonly nodes: number;
   readonly version: string;
   readonly batchToken: boolean;
   readonly quiesce: 'quota' | 'attested';
   readonly readings: Readonly<Record<string, number | boolean>>;
-  /** The runs of the morning in which things go wrong again; it ends when all is well. */
+  /** The runs of the morning that have faults again; the morning ends when all is well. */
   readonly morning: readonly Part[];
 }
 
@@ -54,7 +54,7 @@ const ORDERS = ['abort', 'cancel', 'pause', 'takeOver', 'terminate'] as const;
 const SECONDARY = ['generate-public-key', 'update-primary'].map((name) => `secondary/${name}`);
 const TOKEN = ['generate-operation-token/attempt', 'generate-operation-token/update', 'operation-token/delete'];
 
-/** The night of one seed: the same each time, as far as clocks let it. */
+/** The night of a seed: the same each time, except for effects of timing. */
 export function nightOf(seed: number): Night {
   const random = new SeededRandom(seed).derive('night');
   const chance = (of: number) => random.chance(of);
@@ -81,7 +81,7 @@ export function nightOf(seed: number): Night {
     ...[`${base}/primary/secondary-token`, ...SECONDARY.map((name) => `${base}/${name}`), ...ofTokens],
     ...['POST /v1/kv/data/runbooks-marker', 'POST /v1/kv/data/runbooks-marker-after'],
   ] as const;
-  /** Most of it happens where the primary changes. */
+  /** Most faults happen around the change of the primary. */
   const part = (from: string, to: string): Part => {
     const moment = (): Moment => {
       const when = pick('before', 'after');
@@ -96,7 +96,7 @@ export function nightOf(seed: number): Night {
     };
     const mishap = (): Mishap => ({
       ...{ what: chance(0.4) ? pick(...ANSWERS) : pick(...EVENTS), to: pick(...all), at: moment() },
-      mendedAfterMs: chance(0.6) ? pick(200, 1_000, 2_500, 5_000) : undefined,
+      repairedAfterMs: chance(0.6) ? pick(200, 1_000, 2_500, 5_000) : undefined,
     });
     return {
       mishaps: Array.from({ length: 1 + random.below(5) }, mishap),

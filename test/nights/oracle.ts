@@ -5,15 +5,15 @@ import { expectFiltered } from '../support/faults';
 import { astray, commandsIn } from './morning';
 import type { Played, Player } from './player';
 
-/** What the service measures and what the run's clock says may differ by this much, ms. */
+/** Permitted difference between the times of the service and those of the run, in ms. */
 const CLOCKS_MS = 250;
 
-/** Calls that end what a cluster is. */
+/** Calls that end the role of a cluster. */
 const DANGEROUS = /replication\/\w+\/(primary\/(demote|disable)|secondary\/(enable|disable|update-primary))$/;
-/** What is left to do only where people want it. */
+/** An entry of what is left to do that is optional. */
 const ON_WISH = /^\w+ stays primary\. To move service back/;
 
-/** Compares what the report of a run says with what the simulated service knows. Every untruth that it finds is one line. */
+/** Compares the report of a run with the state of the simulated service. Returns one line for each false statement. */
 export async function judge(player: Player, played: Played): Promise<string[]> {
   const { night, scenario } = player;
   const { run, report, roles, task, calls } = played;
@@ -28,11 +28,12 @@ export async function judge(player: Player, played: Played): Promise<string[]> {
   const unplanned =
     report.runbook === 'drFailover' || report.takenOver !== undefined || task.input['mode'] === 'unplanned';
 
-  // 1. It ended, and another worker would come to the same.
+  // 1. The run ended, and a replay on another worker gives the same result.
   expectThat(!['running', 'failed', 'timed-out'].includes(outcome), `it ended as ${outcome}`);
   await replayRun(run).catch((error: unknown) => wrong.push(String(error)));
 
-  // 2. Never two primaries, but where people attested that the old one is gone; then the report says to keep it so.
+  // 2. There are never two primaries, unless people attested that the old one is gone; then the report says to keep it
+  // away.
   const now = new Set<string>(played.before);
   const most = Math.max(now.size, 1);
   const without: { from: number; to?: number }[] = [];
@@ -48,44 +49,48 @@ export async function judge(player: Player, played: Played): Promise<string[]> {
     else if (before === 0 && without.length > 0) Object.assign(without.at(-1) ?? {}, { to: at });
   }
 
-  // 3. Who is told to be primary is, and who is told not to be is not.
+  // 3. The report is right about which clusters are primary and which are not.
   const isNew = primaries.some((each) => each !== old);
   if (changes && outcome === 'completed')
     expectThat(isNew && (unplanned || primaries.length === 1), `completed; primary ${primaries.join()}`);
   if (outcome === 'rolled-back') expectThat(primaries.join() === old, `rolled back; primary ${primaries.join()}`);
   if (!changes && report.takenOver === undefined) {
-    // Who joins or follows changes nothing of the cluster that serves, whatever happens.
+    // A run that joins or re-points a cluster never changes the role of the serving cluster.
     const on = calls.filter(({ method, cluster }) => method !== 'GET' && cluster === played.serving);
     const dangerous = on.filter(({ path }) => DANGEROUS.test(path)).map(({ path }) => path);
     expectThat(dangerous.length === 0, `${played.serving} serves, and got ${dangerous.join()}`);
     const discarded = findings.some(({ code }) => code === 'writes-after-split-lost');
-    const told =
+    const reported =
       roles.length === 0 || report.runbook === 'secondaryRepointing' || (loss?.loss === 'unknown' && discarded);
-    expectThat(told, 'what the former primary wrote is not told as lost');
+    expectThat(reported, 'the writes of the former primary are not reported as lost');
     if (outcome === 'completed') expectThat(!primaries.includes(String(task.input['cluster'])), 'it is still primary');
   }
   for (const [, names = ''] of left.matchAll(/; ([a-z ]+) reported being (?:performance )?primary/g))
-    for (const name of names.split(' and ')) expectThat(primaries.includes(name), `${name} is told to be primary`);
+    for (const name of names.split(' and ')) expectThat(primaries.includes(name), `${name} is reported as primary`);
   const [none, silent = ''] =
     /no cluster seen as (?:performance )?primary(?:; ([a-z ]+) did not answer)?/.exec(left) ?? [];
   if (none !== undefined)
-    for (const name of primaries) expectThat(silent.split(' and ').includes(name), `${name} is told to be no primary`);
+    for (const name of primaries)
+      expectThat(silent.split(' and ').includes(name), `${name} is not reported as primary`);
   if (primaries.length === 0 && played.before.length > 0)
     expectThat(
       /no cluster|no primary|none|outcome is unknown|not proven/.test(left),
       `no primary, and left to do: ${left}`,
     );
-  if (outcome === 'refused') expectThat(roles.length === 0, 'refused, and a role changed');
+  if (outcome === 'refused') expectThat(roles.length === 0, 'refused, but a role changed');
 
-  // 4. What was kept for clients is there, where nothing is said to be lost.
+  // 4. If the report says that nothing is lost, every acknowledged write is there.
   const [serving] = player.primaries;
   if (serving && primaries.length === 1 && (loss?.loss === 'none' || !changes))
     for (const path of player.kept.keys())
       expectThat(serving.read(path) !== undefined, `${path} is lost: ${loss?.why ?? ''}`);
 
-  // 5. An outage is told where there was one, from its beginning, and never as over too early.
+  // 5. An outage is reported if there was one, from its beginning, and never as over too early.
   const [first, last] = [without[0], without.at(-1)];
-  expectThat(!changes || first === undefined || outage !== undefined, 'there was no primary, and no outage is told');
+  expectThat(
+    !changes || first === undefined || outage !== undefined,
+    'there was no primary, but no outage is reported',
+  );
   if (first && outage && !unplanned)
     expectThat(Date.parse(outage.startedAt) <= first.from + CLOCKS_MS, `the outage began ${JSON.stringify(first)}`);
   if (last && outage?.endedAt !== undefined)
@@ -94,51 +99,52 @@ export async function judge(player: Player, played: Played): Promise<string[]> {
       `the outage lasted ${JSON.stringify(last)}`,
     );
 
-  // 6. A step is told as it went.
-  for (const { name, outcome: told, activities } of steps) {
+  // 6. The outcome of each step is reported correctly.
+  for (const { name, outcome: reported, activities } of steps) {
     const results = activities.map((each) => each.outcome);
     const done = results.length > 0 && results.every((each) => each === 'done' || each === 'already');
     const deduced = /^(Generate|Read and check|Compare)/.test(name);
-    expectThat(told !== 'failed' || !done || deduced, `step "${name}" is told as failed`);
-    expectThat(told !== 'done' || results.at(-1) !== 'failed', `step "${name}" is told as done`);
+    expectThat(reported !== 'failed' || !done || deduced, `step "${name}" is reported as failed`);
+    expectThat(reported !== 'done' || results.at(-1) !== 'failed', `step "${name}" is reported as done`);
   }
 
-  // 7. No token lives on, no key is left, no client is held, but as the report tells.
+  // 7. No token and no quota is left, except those in a report.
   for (const { name, tokens, storage } of clusters) {
     const all = player.reports;
-    const told = all
+    const reported = all
       .flatMap((each) => each.tokens)
       .filter((each) => each.cluster === name && each.state !== 'deleted').length;
     const alarms = all
       .flatMap((each) => each.findings)
       .filter(({ code, text }) => /orphan|not-in-record/.test(code) && text.includes(name)).length;
-    const inDoubt = all
+    const uncertain = all
       .flatMap((each) => each.leftToDo)
       .filter((each) => each.includes('token') && each.includes(name)).length;
     const alive = tokens.operationTokenCount;
-    expectThat(alive <= told + alarms + inDoubt, `${alive} operation tokens of ${name} are alive, ${told} told`);
+    const known = reported + alarms + uncertain;
+    expectThat(alive <= known, `${alive} operation tokens of ${name} are alive, but only ${known} are reported`);
     const quota = storage.keys('quota/').some((key) => key.includes(report.runId));
     expectThat(!quota || !primaries.includes(name) || left.includes('quota'), `a quota is left on ${name}`);
   }
 
-  // 8. Where nothing is left to do everybody follows whom the run was about.
+  // 8. If nothing is left to do, every secondary of the run follows the primary.
   if (outcome === 'completed' && leftToDo.every((each) => ON_WISH.test(each))) {
-    await player.mend();
+    await player.repair();
     const { secondary, cluster = secondary } = task.input;
     const lost = await astray(player, 60_000, changes ? undefined : new RegExp(`^${String(cluster)}$`));
-    expectThat(lost.length === 0, `nothing is left to do, and nowhere are ${lost.join()}`);
+    expectThat(lost.length === 0, `nothing is left to do, but ${lost.join()} do not follow`);
   }
 
-  // 9. What people are told to start is taken.
+  // 9. Every command in the report has a valid input.
   for (const { runbook, input } of commandsIn([...leftToDo, ...findings.map(({ next: then = '' }) => then)])) {
     const parsed = RUNBOOK_INPUTS[runbook].safeParse(input);
-    expectThat(parsed.success, `${runbook} does not take ${JSON.stringify(input)}`);
+    expectThat(parsed.success, `${runbook} does not accept ${JSON.stringify(input)}`);
   }
   return wrong;
 }
 
-/** Once people have mended everything and did what they were told: nothing of ours is left, and it could be switched back. */
-export async function judgeMorning({ night, scenario, untold, serving = '' }: Player): Promise<string[]> {
+/** After people repaired everything and followed the reports: nothing of ours is left, and the clusters could be switched back. */
+export async function judgeMorning({ night, scenario, unreported, serving = '' }: Player): Promise<string[]> {
   for (const { name, storage } of scenario.service.clusters.values())
     await until(`no quota is left on ${name}`, () => storage.keys('quota/').length === 0);
   if (night.drSets['eu']) await expectFiltered(scenario, serving, ['europe']);
@@ -147,7 +153,7 @@ export async function judgeMorning({ night, scenario, untold, serving = '' }: Pl
   const dry = await scenario.play(night.kind === 'dr' ? 'drSwitchover' : 'performancePromotion', input);
   const failing = dry.preconditions.filter(({ verdict }) => verdict === 'fail');
   return [
-    ...failing.map((each) => `it could not be switched back: ${JSON.stringify(each)}`),
-    ...[...untold].map((each) => `no report said that ${each} follows nobody`),
+    ...failing.map((each) => `the clusters could not be switched back: ${JSON.stringify(each)}`),
+    ...[...unreported].map((each) => `no report says that ${each} has no primary`),
   ];
 }

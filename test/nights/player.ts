@@ -16,10 +16,10 @@ import { next } from './morning';
 import type { Task } from './morning';
 import type { Mishap, Moment, Night, Order, Part } from './night';
 
-/** Without anything new, ms: longer than a run waits for anything but people, on a slow machine too. */
+/** Maximum time without progress, in ms: longer than a run waits for anything except people, even on a slow machine. */
 const STILL_MS = 150_000;
 const POLL_MS = 250;
-/** They run out in many nights, and what is told of that must be true. */
+/** Short, so that limits expire in many nights; what the report says then must be true. */
 const LIMITS = {
   demote: '4s',
   promote: '4s',
@@ -28,32 +28,32 @@ const LIMITS = {
   streaming: '6s',
   merkleEvidence: '1s',
 };
-/** Once the site is well people try one choice after the other that goes on: who parks more often than that is trapped. */
+/** With healthy clusters, people try the choices that continue in turn; a run that parks more often than this is stuck. */
 const MOST_PARKINGS = 12;
 
-/** A run, what was when it began, and what it did. */
+/** A run, the state before it, and what it did. */
 export type Played = Awaited<ReturnType<Player['play']>>;
 
-/** Runs of a morning in which nothing goes wrong any more, until all is well. */
+/** Maximum number of runs without faults in a morning, until all is well. */
 const MOST_CALM = 8;
 const CALM: Part = { mishaps: [], orders: [], patience: 0 };
 
-/** The site of one night: the runs, whatever goes wrong, and the people. */
+/** Plays one night: its runs, faults, and people. */
 export class Player {
-  /** For whoever reads why a night failed. */
+  /** Explains why a night failed. */
   readonly log: string[] = [];
-  /** Every change of a role of the kind that the night is about. */
+  /** Every role change in the night's kind of replication. */
   readonly roles: { readonly at: number; readonly cluster: string; readonly mode: string }[] = [];
-  /** What clients wrote and were told to be kept, by its path. */
+  /** Acknowledged writes of clients, by path. */
   readonly kept = new Map<string, string>();
   readonly reports: Report[] = [];
-  /** Who follows nobody, and no report says so. */
-  readonly untold = new Set<string>();
-  /** Former primaries that people keep away from clients, and from the others. */
+  /** Clusters without a primary that no report mentions. */
+  readonly unreported = new Set<string>();
+  /** Former primaries that people keep away from clients and from the other clusters. */
   readonly fenced = new Set<string>();
   readonly #random: SeededRandom;
   readonly #began = Date.now();
-  readonly #mends = new Set<() => unknown>();
+  readonly #repairs = new Set<() => unknown>();
   readonly #timers: NodeJS.Timeout[] = [];
   #parkings = 0;
   #patience = 0;
@@ -88,12 +88,12 @@ export class Player {
 
   async close(): Promise<void> {
     this.#timers.forEach((timer) => clearTimeout(timer));
-    this.#mends.clear();
+    this.#repairs.clear();
     this.scenario.service.faults.clear();
     await this.scenario.stop();
   }
 
-  /** Approvers see to it that no client writes from then on. */
+  /** Set when approvers attest that no client writes from then on. */
   #attested = false;
 
   async #clientWrites(): Promise<void> {
@@ -107,14 +107,14 @@ export class Player {
     }
   }
 
-  /** Clusters in the role that the night is about, whether they are up or not. */
+  /** Primaries in the night's kind of replication, up or not. */
   get primaries(): SimulatedCluster[] {
     const { service } = this.scenario;
     const members = this.night.clusters.map((name) => service.cluster(name));
     return members.filter((each) => each.effectiveRole(this.night.kind).mode === 'primary');
   }
 
-  /** The primary that people mean: of several the one that was promoted last. */
+  /** The intended primary: if there are several, the one that was promoted last. */
   get serving(): string | undefined {
     const names = this.primaries.map(({ name }) => name);
     const last = this.roles.findLast(({ cluster, mode }) => mode === 'primary' && names.includes(cluster));
@@ -143,13 +143,13 @@ export class Player {
     faults.add({ endpoint: after, when: 'after', action: () => void faults.add(any) });
   }
 
-  #happens({ what, to, at, mendedAfterMs }: Mishap): void {
+  #happens({ what, to, at, repairedAfterMs }: Mishap): void {
     const { service } = this.scenario;
     const cluster = service.cluster(to);
     this.note(`${what}: ${to}`);
-    const until = (mend: () => unknown) => {
-      this.#mends.add(mend);
-      if (mendedAfterMs !== undefined) this.#timers.push(setTimeout(() => void mend(), mendedAfterMs));
+    const until = (repair: () => unknown) => {
+      this.#repairs.add(repair);
+      if (repairedAfterMs !== undefined) this.#timers.push(setTimeout(() => void repair(), repairedAfterMs));
     };
     switch (what) {
       case 'node dies':
@@ -187,24 +187,24 @@ export class Player {
     this.fenced.forEach((each) => this.#cutOff(each));
   }
 
-  /** People see to the site: whatever went wrong is over. */
-  async mend(): Promise<void> {
-    this.note('people mend the site');
+  /** People repair the clusters: all faults end. */
+  async repair(): Promise<void> {
+    this.note('people repair the clusters');
     this.scenario.service.faults.clear();
-    for (const mend of this.#mends) await mend();
+    for (const repair of this.#repairs) await repair();
   }
 
-  /** What the run before left is mended; a primary that was replaced is fenced before it comes back. */
-  async #seeToSite(): Promise<void> {
+  /** Repairs what the previous run left; a replaced primary is fenced before it comes back. */
+  async #prepareClusters(): Promise<void> {
     const { serving, scenario } = this;
     for (const { name } of this.primaries) if (name !== serving) this.fenced.add(name);
-    await this.mend();
-    this.#mends.clear();
+    await this.repair();
+    this.#repairs.clear();
     this.#heal();
     for (const cluster of scenario.service.clusters.values()) await cluster.restart();
     for (const name of this.fenced) scenario.service.cluster(name).write('kv/of-the-former', { on: name });
     this.#attested = false;
-    // Quotas, and generation attempts, of which only a run's own is cancelled.
+    // Delete quotas, and cancel generation attempts, but only those of runs.
     const left = this.reports.flatMap(({ leftToDo }) => leftToDo).join('\n');
     const { apiAddress, rootToken: token } = scenario.service.cluster(serving ?? this.night.clusters[0]);
     for (const [, path = ''] of left.matchAll(/`vault delete (\S+?)`/g))
@@ -231,21 +231,21 @@ export class Player {
     }
   }
 
-  /** The night, and the morning until all is well. */
+  /** Plays the night, and the morning until all is well. */
   async *plays(): AsyncGenerator<Played> {
     const { runbook, input, clusters, morning } = this.night;
     const gone = runbook === 'drFailover' || input['mode'] === 'unplanned';
     if (gone) await this.scenario.service.cluster(clusters[0]).kill();
-    // A promotion is refused where the primary failed a moment ago.
+    // A promotion is refused right after the primary failed.
     if (gone && runbook === 'performancePromotion') this.scenario.service.advanceClock(1_500);
     yield await this.play({ runbook, input }, this.night);
     for (const part of [...morning, ...Array.from({ length: MOST_CALM }, () => CALM)]) {
-      await this.#seeToSite();
+      await this.#prepareClusters();
       const task = await next(this, part !== CALM);
       if (!task) return;
       yield await this.play(task, part);
     }
-    throw new Error(`all is mended, and ${MOST_CALM} runs do not make it well`);
+    throw new Error(`everything is repaired, but after ${MOST_CALM} runs all is not well`);
   }
 
   /** Plays one run to its end. */
@@ -254,13 +254,13 @@ export class Player {
     const { service } = scenario;
     const [calls, roles] = [service.calls.length, this.roles.length];
     const before = this.primaries.map(({ name }) => name);
-    // What the run before lost is no loss of this one.
+    // Writes that an earlier run lost do not count for this run.
     for (const path of this.kept.keys())
       if (serving === undefined || service.cluster(serving).read(path) === undefined) this.kept.delete(path);
     this.#parkings = 0;
     this.#patience = part.patience;
     for (const mishap of part.mishaps) this.#at(mishap.at, () => this.#happens(mishap));
-    // It may have ended before.
+    // The run may have ended before the order.
     for (const { order, at: moment } of part.orders)
       this.#at(moment, () => void this.#give(order).catch((error: unknown) => this.note(String(error))));
     this.note(`${task.runbook} ${JSON.stringify(task.input)}`);
@@ -286,19 +286,20 @@ export class Player {
       const status = await run.status().catch(() => undefined);
       const shown = JSON.stringify([status?.phase, status?.steps, status?.waiting, status?.receipts.length]);
       if (shown !== seen) deadline = Date.now() + STILL_MS;
-      else if (Date.now() > deadline) throw new Error(`nothing happens any more: ${shown}`);
+      else if (Date.now() > deadline) throw new Error(`no more progress: ${shown}`);
       seen = shown;
-      if (this.#parkings > this.#patience + MOST_PARKINGS) throw new Error(`the site is well, and it parks: ${shown}`);
+      if (this.#parkings > this.#patience + MOST_PARKINGS)
+        throw new Error(`the clusters are healthy, but the run parks: ${shown}`);
       for (const waiting of status?.outcome === undefined ? (status?.waiting ?? []) : []) {
         const key = JSON.stringify([waiting.for, 'parkingNo' in waiting ? waiting.parkingNo : waiting]);
-        // What did not arrive in time is sent again.
+        // Send again what did not arrive in time.
         if (Date.now() - (answered.get(key) ?? 0) < 10_000) continue;
         answered.set(key, Date.now());
-        // It may have ended meanwhile.
+        // The run may have ended meanwhile.
         if (status) await this.#answer(run, status, waiting).catch((error: unknown) => this.note(String(error)));
       }
     }
-    // What was under way when a run was terminated still ends.
+    // Activities in progress still end after a run is terminated.
     for (let calls = -1; calls !== this.#calls; await delay(1_000)) calls = this.#calls;
     return reportOf(run);
   }
@@ -319,18 +320,18 @@ export class Player {
       await run.approve(waiting.gate, waiting.approved.length > 0 || waiting.gate === 'go' ? 'henry' : 'grace');
     } else if (waiting.for === 'decision') {
       this.#parkings += 1;
-      if (this.#parkings === this.#patience + 1) await this.mend();
+      if (this.#parkings === this.#patience + 1) await this.repair();
       const { step, parkingNo, code } = waiting;
       const choices = waiting.choices.map(({ action }) => action);
       const tried = this.#parkings - this.#patience - 1;
-      // Only an outage has no other end than to leave it: nobody may be driven to that.
-      const givenUp = tried < MOST_PARKINGS / 2 ? ['leave', 'abort', 'skip'] : ['leave'];
-      const ways = tried < 0 ? choices : choices.filter((each) => !givenUp.includes(each));
-      const turn = tried < 0 ? Math.floor(this.#random.fraction() * ways.length) : tried % ways.length;
-      const action = ways[turn] ?? 'retry';
+      // `leave` must never be the only way out of an outage, so people do not choose it once the clusters are healthy.
+      const avoided = tried < MOST_PARKINGS / 2 ? ['leave', 'abort', 'skip'] : ['leave'];
+      const options = tried < 0 ? choices : choices.filter((each) => !avoided.includes(each));
+      const turn = tried < 0 ? Math.floor(this.#random.fraction() * options.length) : tried % options.length;
+      const action = options[turn] ?? 'retry';
       this.note(`${step}: ${code}: ${action} of ${choices.join()}`);
       const decision = { ns: temporalServer().namespace, wid, rid, step, parkingNo, action };
-      // Some choices count only when two people make them.
+      // Some choices need two people.
       for (const name of ['grace', 'henry'])
         await run.handle.signal('decide', await decisionOf(this.scenario.person(name), decision));
     }

@@ -13,7 +13,7 @@ export const ATTEMPT = 'POST sys/generate-root/attempt';
 export const CANCEL = 'DELETE sys/generate-root/attempt';
 export const UPDATE = 'POST sys/generate-root/update';
 
-/** Root token ceremonies of one recipient against a real server, with a proxy before each of its nodes. */
+/** Root token ceremonies of one recipient against a real server, with a proxy in front of each node. */
 export class RealCeremonies {
   private constructor(
     private readonly server: RealServer,
@@ -48,7 +48,7 @@ export class RealCeremonies {
     return this.scenario.run('rootTokenCeremony', asked);
   }
 
-  /** Started, approved, and three holders gave their shares. */
+  /** A run that was started and approved, and has the shares of three holders. */
   async underWay(): Promise<TestRun> {
     const run = await this.start();
     await run.approve('ceremony');
@@ -56,17 +56,17 @@ export class RealCeremonies {
     return run;
   }
 
-  /** Around the nth call of an endpoint, whichever node gets it. */
+  /** Plans something around the nth call of an endpoint, on whichever node. */
   at(endpoint: string, nth: number, what: Pick<Plan, 'before' | 'after'>): void {
     const plan = { endpoint, nth, ...what, seen: 0 };
     for (const proxy of this.proxies) proxy.add(plan);
   }
 
-  /** This happens when the nth share has taken effect; its answer comes as it is. */
+  /** Does something after the nth share has taken effect; the answer is unchanged. */
   afterShare(nth: number, what: () => Promise<unknown>): void {
     const after = async () => {
       await what();
-      return 'as it is' as const;
+      return 'unchanged' as const;
     };
     this.at(UPDATE, nth, { after });
   }
@@ -79,7 +79,7 @@ export class RealCeremonies {
     for (const proxy of this.proxies) proxy.clear();
   }
 
-  /** The answer to the last share gets lost on its way. @returns the encoded token in it */
+  /** Loses the answer to the last share. @returns a function that returns the encoded token in that answer */
   losesLastAnswer(meanwhile: () => Promise<unknown> = async () => undefined): () => string {
     let encoded = '';
     const after = async (answer: string) => {
@@ -91,7 +91,7 @@ export class RealCeremonies {
     return () => encoded;
   }
 
-  /** The token is a root token of this server; it is revoked at once. */
+  /** Checks that the token is a root token of this server, and revokes it. */
   async goodToken(run: TestRun): Promise<Report> {
     const report = await run.report();
     this.scenario.shows(JSON.stringify(report));
@@ -102,7 +102,7 @@ export class RealCeremonies {
   }
 }
 
-/** How many shares holders gave to the run. */
+/** Number of shares that holders gave to the run. */
 export function sharesGiven(report: Report): number {
   return report.receipts.filter(({ signal }) => signal === 'share').length;
 }

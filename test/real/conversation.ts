@@ -4,17 +4,17 @@ import { join } from 'node:path';
 import { callNode } from '../support/by-hand';
 import type { PlainAnswer } from '../support/by-hand';
 
-/** One call and what was answered, with everything taken out that differs from server to server. */
+/** One call and its answer, without anything that differs between servers. */
 export interface Turn {
   readonly what: string;
   readonly status: number;
-  /** The JSON document, or the text where it is none. */
+  /** The JSON document, or the text if it is not JSON. */
   readonly answer: unknown;
-  /** Of a redirect: where to. */
+  /** Target of a redirect. */
   readonly location?: string;
 }
 
-/** A server with five key shares (hexadecimal), three of which suffice; nobody else uses its slot. */
+/** A server with five key shares (hexadecimal) and threshold three; nobody else uses its slot. */
 export interface Partner {
   readonly address: string;
   readonly keyShares: readonly string[];
@@ -24,19 +24,19 @@ export interface Partner {
 
 export interface Conversation {
   readonly turns: readonly Turn[];
-  /** The root token that came of it, for the caller to revoke. */
+  /** The root token that was generated; the caller revokes it. */
   readonly token: string;
 }
 
-/** Files of what the real server answered, beside this one. */
+/** Files in this folder with the answers of the real server. */
 export type Recording = 'answers-1.21.4.json' | 'leadership-1.21.4.json';
 
 const ATTEMPT = 'sys/generate-root/attempt';
 const UPDATE = 'sys/generate-root/update';
 
 /**
- * Says to a server what can be said about `sys/generate-root`, right and wrong, and writes down the answers: the real
- * server and the simulated one are held to the same ones.
+ * Makes correct and incorrect calls of `sys/generate-root`, and records the answers. The real and the simulated server
+ * must give the same answers.
  */
 export async function converse({ address, keyShares, pgpKey }: Partner): Promise<Conversation> {
   const minutes = new Minutes();
@@ -112,29 +112,29 @@ export async function converse({ address, keyShares, pgpKey }: Partner): Promise
   return { turns: minutes.turns, token: decoded(text(ended.fields['encoded_token']), text(started.fields['otp'])) };
 }
 
-/** A member that is text; empty where it is not. */
+/** A string member; empty if it is not a string. */
 export function text(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Says something to a node and writes down the answer. */
+/** Makes calls to nodes and records the answers. */
 export class Minutes {
   readonly turns: Turn[] = [];
   readonly #nonces: string[] = [];
 
-  /** @param addresses - nodes that answers may name, by what is written down for each */
+  /** @param addresses - addresses that answers may contain, and the name to record for each */
   constructor(private readonly addresses: ReadonlyMap<string, string> = new Map()) {}
 
-  /** @param shown - the members that are written down, where not all are the same on each server */
+  /** @param shown - the members to record, if not all are the same on each server */
   async say(what: string, call: Parameters<typeof callNode>, shown?: readonly string[]): Promise<PlainAnswer> {
     const answer = await callNode(...call);
     const nonce = text(answer.fields['nonce']);
     if (nonce !== '' && !this.#nonces.includes(nonce)) this.#nonces.push(nonce);
-    const whole = masked({ ...answer, text: this.#named(answer.text) }, this.#nonces);
+    const complete = masked({ ...answer, text: this.#named(answer.text) }, this.#nonces);
     this.turns.push({
       what,
       status: answer.status,
-      answer: shown === undefined ? whole : only(whole, shown),
+      answer: shown === undefined ? complete : only(complete, shown),
       ...(answer.location !== undefined && { location: this.#named(answer.location) }),
     });
     return answer;
@@ -150,7 +150,7 @@ function only(answer: unknown, shown: readonly string[]): unknown {
   return Object.fromEntries(Object.entries(answer).filter(([name]) => shown.includes(name)));
 }
 
-/** Nonces by the order in which they came; passwords, fingerprints and tokens by their length. */
+/** Replaces nonces by their order of appearance, and passwords, fingerprints, and tokens by their length. */
 function masked({ text, fields }: PlainAnswer, nonces: readonly string[]): unknown {
   if (text === '') return '';
   const named = nonces.reduce((rest, nonce, index) => rest.replaceAll(nonce, `nonce ${index + 1}`), text);
@@ -167,19 +167,19 @@ function masked({ text, fields }: PlainAnswer, nonces: readonly string[]): unkno
   }
 }
 
-/** The token in an encoded one, by the one-time password. Our own client's way is not used: it is what is tested. */
+/** Decodes a token with the one-time password. Does not use our own client, which is under test. */
 export function decoded(encoded: string, password: string): string {
   const bytes = Buffer.from(encoded, 'base64');
   return Buffer.from(bytes.map((byte, index) => byte ^ password.charCodeAt(index))).toString();
 }
 
-/** `RUNBOOKS_TEST_REAL_RECORD=1` writes the answers of the real server anew. */
+/** Records the answers of the real server again if `RUNBOOKS_TEST_REAL_RECORD` is set. */
 export async function record(file: Recording, turns: readonly Turn[]): Promise<void> {
   if (process.env['RUNBOOKS_TEST_REAL_RECORD'] === undefined) return;
   await writeFile(join(__dirname, file), `${JSON.stringify(turns, undefined, 2)}\n`);
 }
 
-/** What the real server answered. */
+/** The recorded answers of the real server. */
 export function recordedTurns(file: Recording = 'answers-1.21.4.json'): Turn[] {
   return JSON.parse(readFileSync(join(__dirname, file), 'utf8')) as Turn[];
 }

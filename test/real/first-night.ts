@@ -1,6 +1,6 @@
 /**
- * What a first real night rests on, as far as a community edition has it: key-value engines of both versions, logins with
- * the printed policy and their renewal, and the quota that holds clients.
+ * The prerequisites of a first real night, as far as the community edition has them: key-value engines of both
+ * versions, logins with the printed policy and their renewal, and the quota that pauses clients.
  */
 import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -37,7 +37,7 @@ export function firstNight(server: RealServer): void {
     };
     const of = () => clusters.of('night', 'real');
 
-    /** An AppRole with tokens of this life. */
+    /** Creates an AppRole whose tokens have these TTLs. */
     async function appRole(ttl = '10m', maxTtl = '1h'): Promise<object> {
       const role = `auth/${mount}/role/runbooks`;
       await asRoot('POST', role, { token_policies: [mount], token_ttl: ttl, token_max_ttl: maxTtl });
@@ -49,7 +49,7 @@ export function firstNight(server: RealServer): void {
       return { approle: { roleId, secretId: { file }, mount } };
     }
 
-    /** An inventory of this server with a login, and the policy that is printed for it. */
+    /** Sets up an inventory of this server with a login, and the policy that is printed for it. */
     async function site(path: string, credential?: object): Promise<void> {
       const gate = { approvals: 1, groups: ['ops'], validFor: '1h' };
       const real = {
@@ -184,7 +184,7 @@ export function firstNight(server: RealServer): void {
       const name = `runbooks-${mount}`;
       const limit = { name, rate: 0.0001, interval: '1m' };
       try {
-        // One bucket for all is Enterprise's alone: so it is refused here, and nothing is claimed.
+        // One bucket for all clients needs Enterprise, so the community edition refuses it.
         await expect(client.sys.createRateLimitQuota({ ...limit, groupBy: 'none' }, changing)).rejects.toMatchObject({
           code: 'BAD_REQUEST',
         });

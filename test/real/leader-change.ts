@@ -1,6 +1,6 @@
 /**
- * The ceremony in a real cluster whose active node gives up, is sealed or is killed in the middle of a generation. Needs
- * three nodes with raft storage (CONTRIBUTING.md, "Against a real server").
+ * The ceremony in a real cluster whose active node steps down, is sealed, or is killed during a generation. Needs three
+ * nodes with Raft storage (CONTRIBUTING.md, "Against a real server").
  */
 import type { Report } from '../../src/contracts/report';
 import { opened } from '../support/recipient';
@@ -31,7 +31,7 @@ export function leaderChanges(cluster: RealCluster): void {
       (await callReal(cluster, 'GET', 'sys/generate-root/attempt', { node })).fields;
     const codes = ({ findings }: Report) => findings.map(({ code }) => code);
 
-    /** The token is good, and no holder was asked twice. Where the nodes took too long a person retries, nobody else. */
+    /** The token is valid, and no holder was asked twice. If the nodes took too long, an operator decides `retry`. */
     async function endsWithToken(run: TestRun): Promise<Report> {
       const decided = new Set<number>();
       await until('the end of the run', async () => {
@@ -86,14 +86,14 @@ export function leaderChanges(cluster: RealCluster): void {
     it('a former leader that is back with its attempt in the middle of the next one is no obstacle', async () => {
       let former = '';
       ceremonies.afterShare(2, async () => (former = await nodes.stepDown()));
-      // A share of the second attempt: it counts, and then its node gives up as well.
+      // A share of the second attempt: it counts, and then its node steps down too.
       ceremonies.afterShare(4, async () => {
         expect(await nodes.stepDown()).not.toBe(former);
         await nodes.lead(former);
       });
       const report = await endsWithToken(await ceremonies.underWay());
       expect(codes(report)).toEqual([]);
-      // The run knew the attempt for its own, and freed the slot.
+      // The run recognized its own attempt and freed the slot.
       expect(ceremonies.statuses(CANCEL).filter((status) => status !== 307)).toEqual([204]);
     });
 
@@ -113,7 +113,7 @@ export function leaderChanges(cluster: RealCluster): void {
       const encoded = ceremonies.losesLastAnswer(() => nodes.killActive());
       const report = await endsWithToken(await ceremonies.underWay());
       expect(report.findings).toMatchObject([{ severity: 'critical', code: 'orphan-root-token' }]);
-      // It outlived its node.
+      // The token outlived its node.
       await provenAndRevoked(cluster, await opened(ceremonies.recipient, encoded()));
     });
   });

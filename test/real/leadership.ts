@@ -4,7 +4,7 @@ import { until } from '../support/by-hand';
 import type { PlainCall } from '../support/by-hand';
 import type { Nodes } from './real-nodes';
 
-/** Three nodes of which the first one leads, with five key shares (hexadecimal), three of which suffice; no slot is taken. */
+/** Three nodes, of which the first leads, with five key shares (hexadecimal) and threshold three; no attempt is in progress. */
 export interface LeadershipPartner {
   readonly nodes: Nodes;
   readonly keyShares: readonly string[];
@@ -15,9 +15,9 @@ const UPDATE = 'sys/generate-root/update';
 const LEADER = ['errors', 'ha_enabled', 'is_self', 'leader_address'];
 
 /**
- * Says to the nodes of a cluster what can be said about `sys/generate-root` while its leadership changes, while nodes are
- * sealed, and while nobody leads, and writes down the answers: the real cluster and the simulated one are held to the
- * same ones. Afterwards no node holds an attempt.
+ * Calls `sys/generate-root` on the nodes of a cluster while the leader changes, while nodes are sealed, and while no
+ * node leads, and records the answers. The real and the simulated cluster must give the same answers. Afterwards no
+ * node has an attempt.
  */
 export async function converseOnLeadership({ nodes, keyShares }: LeadershipPartner): Promise<Conversation> {
   const [a = '', b = '', c = ''] = nodes.addresses;
@@ -31,7 +31,7 @@ export async function converseOnLeadership({ nodes, keyShares }: LeadershipPartn
     say(what, address, 'PUT', UPDATE, { body: { key, nonce } });
   const start = async (what: string, address: string) => (await say(what, address, 'PUT', ATTEMPT)).fields;
   const leader = (what: string, address: string) => minutes.say(what, [address, 'GET', 'sys/leader'], LEADER);
-  /** Everything that a burst may say to a node which does not serve. */
+  /** Every call that a run may make to a node that does not serve. */
   const sayAll = async (which: string, address: string, nonce: string) => {
     await look(`${which}: look`, address);
     await start(`${which}: start`, address);
@@ -41,7 +41,7 @@ export async function converseOnLeadership({ nodes, keyShares }: LeadershipPartn
     await minutes.say(`${which}: seal status`, [address, 'GET', 'sys/seal-status'], ['sealed']);
   };
 
-  // A standby passes on.
+  // A standby forwards.
   await look('standby: look, nothing runs', c);
   const asked = { 'X-Vault-No-Request-Forwarding': 'true' };
   await say('standby that must not pass on: look', c, 'GET', ATTEMPT, { headers: asked });
@@ -61,7 +61,7 @@ export async function converseOnLeadership({ nodes, keyShares }: LeadershipPartn
   const other = await start('b leads: start at c', c);
   await give('b leads: first share at b', b, text(other['nonce']), first);
 
-  // And counts again when its node leads again.
+  // The attempt is valid again when its node leads again.
   await nodes.lead(a);
   await look('a leads again: look at a', a);
   await look('a leads again: look at b', b);
@@ -69,7 +69,7 @@ export async function converseOnLeadership({ nodes, keyShares }: LeadershipPartn
   await give("a leads again: share to b's attempt", a, text(other['nonce']), third);
   await give('a leads again: second share', a, text(kept['nonce']), second);
 
-  // A sealed node, a node without quorum.
+  // A sealed node, and a node without a quorum.
   await nodes.seal();
   await sayAll('a is sealed', a, text(kept['nonce']));
   await nodes.lead(b);
@@ -81,7 +81,7 @@ export async function converseOnLeadership({ nodes, keyShares }: LeadershipPartn
   });
   await sayAll('a and b are sealed', c, text(kept['nonce']));
 
-  // Neither sealing nor a change of the leader takes the attempt away.
+  // Neither sealing nor a leader change ends the attempt.
   await nodes.unseal(a);
   await nodes.unseal(b);
   await nodes.lead(a);
@@ -93,7 +93,7 @@ export async function converseOnLeadership({ nodes, keyShares }: LeadershipPartn
   await say('unsealed, b leads: cancel at c', c, 'DELETE', ATTEMPT);
   await look('unsealed, b leads: look again', b);
 
-  // The end of the process does.
+  // The end of the process ends the attempt.
   await start('b leads: start', b);
   await nodes.restart(b);
   await nodes.unseal(b);

@@ -4,8 +4,8 @@ import { text } from 'node:stream/consumers';
 import { request } from 'undici';
 import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 
-/** What becomes of an answer that the server has given. */
-type Delivery = 'as it is' | 'lost' | 'glued';
+/** What happens to an answer of the server. */
+type Delivery = 'unchanged' | 'lost' | 'glued';
 
 /** What happens around the nth call of an endpoint (from 1, counted from now), such as `POST sys/generate-root/update`. */
 export interface Plan {
@@ -17,21 +17,21 @@ export interface Plan {
   seen: number;
 }
 
-/** Stands between worker and one node of a real server, and breaks what a test wants broken. Everything else passes. */
+/** A proxy between the worker and one node of a real server. It breaks what a test wants broken and forwards the rest. */
 export class Proxy {
   address = '';
-  /** Calls that passed. `status` 0: the server closed the connection. */
+  /** Forwarded calls. `status` 0: the server closed the connection. */
   readonly #passed: { readonly endpoint: string; readonly status: number }[] = [];
   readonly #plans: Plan[] = [];
   readonly #server = createServer((incoming, response) => {
     this.#pass(incoming, response).catch(() => response.destroy());
   });
-  /** All of them: nodes name each other by their own addresses, and the worker reads those of the proxies instead. */
+  /** All proxies: nodes name each other by their own addresses, which are replaced with those of the proxies. */
   #all: readonly Proxy[] = [];
 
   private constructor(private readonly target: string) {}
 
-  /** One before each node; a node that names another one names the proxy before it. */
+  /** Starts one proxy for each node. If a node names another node, the worker sees the address of that node's proxy. */
   static async startAll(targets: readonly string[]): Promise<Proxy[]> {
     const proxies = targets.map((target) => new Proxy(target));
     for (const proxy of proxies) {
@@ -41,12 +41,12 @@ export class Proxy {
     return proxies;
   }
 
-  /** Several proxies may have one plan in common: then the calls of all of them count. */
+  /** Several proxies may share one plan, which then counts the calls of all of them. */
   add(plan: Plan): void {
     this.#plans.push(plan);
   }
 
-  /** Statuses of the calls of an endpoint that passed, in order. */
+  /** Statuses of the forwarded calls of an endpoint, in order. */
   statuses(endpoint: string): number[] {
     return this.#passed.filter((each) => each.endpoint === endpoint).map(({ status }) => status);
   }
@@ -66,11 +66,11 @@ export class Proxy {
     const due = this.#plans.filter((plan) => plan.endpoint === endpoint && (plan.seen += 1) === plan.nth);
     const body = await text(incoming);
     for (const { before } of due) await before?.();
-    // Whoever asked has given up meanwhile: a node of his own would not hear of it any more.
+    // The caller has disconnected meanwhile, so the call would not reach a node without the proxy.
     if (response.destroyed) return;
     const answer = await this.#forward(incoming, body);
     this.#passed.push({ endpoint, status: answer?.status ?? 0 });
-    let delivery: Delivery = answer ? 'as it is' : 'lost';
+    let delivery: Delivery = answer ? 'unchanged' : 'lost';
     for (const { after } of due) if (after && answer) delivery = await after(answer.body);
     if (!answer || delivery === 'lost') {
       response.destroy();
@@ -87,7 +87,7 @@ export class Proxy {
     return this.#all.reduce((rest, { target, address }) => rest.replaceAll(target, address), answer);
   }
 
-  /** Undefined where the server closes the connection. */
+  /** Forwards the call; undefined if the server closes the connection. */
   async #forward(
     { method = 'GET', url = '', headers: { connection: _connection, ...headers } }: IncomingMessage,
     body: string,

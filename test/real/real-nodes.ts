@@ -3,24 +3,24 @@ import { until } from '../support/by-hand';
 import { activeNode, callReal, keySharesOf } from './real-service';
 import type { NodeProcess, RealCluster } from './real-service';
 
-/** What is done to the nodes of a cluster; each call ends when its effect can be seen. Nodes by their addresses. */
+/** Operations on the nodes of a cluster, which are named by their addresses. Each ends when its effect is visible. */
 export interface Nodes {
   readonly addresses: readonly string[];
   /** Waits for an active node. */
   active(): Promise<string>;
-  /** Makes this node the active one, by stepping down as often as it takes; ends when the others pass on to it. */
+  /** Makes this node active, with as many step-downs as needed; ends when the other nodes forward to it. */
   lead(node: string): Promise<void>;
   /** Seals the active node. */
   seal(): Promise<string>;
-  /** Gives a sealed node three key shares. */
+  /** Unseals a node with three key shares. */
   unseal(node: string): Promise<void>;
   /** Kills the process of a node; it comes back sealed. */
   restart(node: string): Promise<void>;
 }
 
-/** The nodes of a real cluster. Nothing waits for a time, all for a condition. */
+/** The nodes of a real cluster. Every wait is for a condition, never for a fixed time. */
 export class RealNodes implements Nodes {
-  /** Nodes that may hold a generation attempt: they led, or lead. */
+  /** Nodes that may have a generation attempt, because they lead or have led. */
   readonly #led = new Set<string>();
 
   private constructor(
@@ -42,7 +42,7 @@ export class RealNodes implements Nodes {
     return activeNode(this.cluster);
   }
 
-  /** The active node gives up; ends when it says so itself, which is before another one is active. */
+  /** The active node steps down; ends when the node itself reports it, which is before another node is active. */
   async stepDown(): Promise<string> {
     const node = await this.active();
     const { status } = await callReal(this.cluster, 'PUT', 'sys/step-down', { token: this.token, node });
@@ -54,7 +54,7 @@ export class RealNodes implements Nodes {
 
   async lead(node: string): Promise<void> {
     while ((await this.active()) !== node) await this.stepDown();
-    // The others hear of it a moment later.
+    // The other nodes learn of it a moment later.
     for (const each of this.addresses)
       await until(`${each} passes on to ${node}`, async () => {
         const { status } = await callReal(this.cluster, 'GET', 'sys/generate-root/attempt', { node: each });
@@ -79,7 +79,7 @@ export class RealNodes implements Nodes {
     await until(`${node} is unsealed`, async () => !(await this.#state(node)).sealed);
   }
 
-  /** Ends the process of a node at once, by its own ID; ends when it is gone. Whoever runs it starts it again. */
+  /** Kills the process of a node by its PID; ends when it is gone. The program that runs the node starts it again. */
   async kill(node: string): Promise<NodeProcess> {
     const victim = await this.#process(node);
     end(victim.pid, 'SIGKILL');
@@ -88,21 +88,21 @@ export class RealNodes implements Nodes {
     return victim;
   }
 
-  /** @returns the node that led until then */
+  /** Kills the active node. @returns its address */
   async killActive(): Promise<string> {
     const node = await this.active();
     await this.kill(node);
     return node;
   }
 
-  /** Ends when another process has taken its place; that is sealed. */
+  /** Kills a node; ends when a new, sealed process has replaced it. */
   async restart(node: string): Promise<void> {
     const { pid } = await this.kill(node);
     await until(`a new process at ${node}`, async () => (await this.#process(node)).pid !== pid);
     await until(`${node} is back, sealed`, async () => (await this.#state(node)).sealed);
   }
 
-  /** Every node sealed, by the API and by a new process: without quorum nobody is active who could seal the last two. */
+  /** Seals every node: one with the API, the others by a restart, because without a quorum no active node could seal them. */
   async sealAll(): Promise<void> {
     const sealed = await this.seal();
     await Promise.all(this.addresses.filter((node) => node !== sealed).map((node) => this.restart(node)));
@@ -112,7 +112,7 @@ export class RealNodes implements Nodes {
     for (const node of this.addresses) if ((await this.#state(node)).sealed) await this.unseal(node);
   }
 
-  /** As before a test: all nodes take part, the first one leads, and no node holds an attempt. */
+  /** Restores the state before a test: all nodes take part, the first one leads, and no node has an attempt. */
   async settle(): Promise<void> {
     await this.unsealAll();
     await this.#allTakePart();
@@ -129,7 +129,7 @@ export class RealNodes implements Nodes {
     this.#led.clear();
   }
 
-  /** Each node has what the active one had committed when this began. */
+  /** Waits until each node has applied what the active node had committed at the start. */
   async #allTakePart(): Promise<void> {
     const { committed } = await this.#state(await this.active());
     for (const node of this.addresses)
@@ -139,16 +139,16 @@ export class RealNodes implements Nodes {
   async #process(node: string): Promise<NodeProcess> {
     const processes = JSON.parse(await readFile(this.cluster.nodesFile, 'utf8')) as NodeProcess[];
     const found = processes.find(({ address }) => address === node);
-    if (!found) throw new Error(`${this.cluster.nodesFile} names no process of ${node}`);
+    if (!found) throw new Error(`${this.cluster.nodesFile} has no process for ${node}`);
     return found;
   }
 
-  /** What a node says of itself; of one that does not answer nothing is known. */
+  /** The state that a node reports; if it does not answer, the state is unknown. */
   async #state(node: string) {
-    const said = await callReal(this.cluster, 'GET', 'sys/leader', { node }).catch(() => undefined);
-    const { is_self: leads, raft_applied_index: applied, raft_committed_index: committed } = said?.fields ?? {};
+    const answer = await callReal(this.cluster, 'GET', 'sys/leader', { node }).catch(() => undefined);
+    const { is_self: leads, raft_applied_index: applied, raft_committed_index: committed } = answer?.fields ?? {};
     return {
-      sealed: said?.status === 503,
+      sealed: answer?.status === 503,
       leads: leads === true,
       applied: typeof applied === 'number' ? applied : -1,
       committed: typeof committed === 'number' ? committed : Infinity,
@@ -156,7 +156,7 @@ export class RealNodes implements Nodes {
   }
 }
 
-/** Whether the process was there. */
+/** Sends a signal to a process. @returns whether the process existed */
 function end(pid: number, signal: 'SIGKILL' | 0): boolean {
   try {
     return process.kill(pid, signal);

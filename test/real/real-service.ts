@@ -3,14 +3,14 @@ import type { SimulatedService } from '../../src/simulator';
 import { callNode, until } from '../support/by-hand';
 import type { PlainAnswer, PlainCall } from '../support/by-hand';
 
-/** Where a real server is: the API addresses of its nodes, and the files with its key shares (one a line) and a token. */
+/** A real server: the API addresses of its nodes, and the files with its key shares (one per line) and a token. */
 export interface RealServer {
   readonly addresses: readonly string[];
   readonly sharesFile: string;
   readonly tokenFile: string;
 }
 
-/** Several nodes, with a root token, and a JSON file of their processes that says at any moment which they are now. */
+/** Several nodes, a root token, and a JSON file that always lists their current processes. */
 export interface RealCluster extends RealServer {
   readonly nodesFile: string;
 }
@@ -21,7 +21,7 @@ export interface NodeProcess {
   readonly pid: number;
 }
 
-/** Undefined where the environment names none: the tests against it are then reported as not run. */
+/** The real server in the environment; if undefined, its tests are reported as not run. */
 export function realServer(): RealServer | undefined {
   const {
     RUNBOOKS_TEST_REAL_ADDR: addresses,
@@ -34,7 +34,7 @@ export function realServer(): RealServer | undefined {
   return { addresses: addresses.split(','), sharesFile, tokenFile };
 }
 
-/** Undefined where the environment names one node only, or not its processes: leader changes cannot be tried then. */
+/** The real cluster in the environment; undefined with fewer than three nodes or no processes, which leader changes need. */
 export function realCluster(): RealCluster | undefined {
   const server = realServer();
   const { RUNBOOKS_TEST_REAL_NODES_FILE: nodesFile } = process.env;
@@ -43,7 +43,7 @@ export function realCluster(): RealCluster | undefined {
     : { ...server, nodesFile };
 }
 
-/** In lower-case hexadecimal; the file may hold them in base64 as well. */
+/** The key shares in lower-case hexadecimal; the file may contain them in base64 too. */
 export async function keySharesOf({ sharesFile }: RealServer): Promise<string[]> {
   const lines = (await readFile(sharesFile, 'utf8')).split(/\s+/).filter((line) => line !== '');
   return lines.map((line) =>
@@ -52,9 +52,9 @@ export async function keySharesOf({ sharesFile }: RealServer): Promise<string[]>
 }
 
 /**
- * One real cluster, named `real`, in the place of the simulated service: what a scenario reads of it, and no more.
+ * One real cluster, named `real`, in place of the simulated service, with only the members that a scenario reads.
  *
- * @param addresses - where the worker finds its nodes: their own addresses, or proxies before them
+ * @param addresses - the addresses that the worker uses: those of the nodes, or of proxies in front of them
  */
 export async function realService(server: RealServer, addresses = server.addresses): Promise<SimulatedService> {
   const keyShares = await keySharesOf(server);
@@ -83,9 +83,9 @@ export async function makeWorkersToken(server: RealServer, policy: string): Prom
 const WORKERS_POLICY = 'runbooks-workers';
 
 /**
- * A call of the real server, beside the runbook: what an administrator would do by hand.
+ * Makes a call to the real server, as an administrator would manually.
  *
- * @param call.node - the active one where it is not given
+ * @param call.node - default: the active node
  */
 export async function callReal(
   server: RealServer,
@@ -96,7 +96,7 @@ export async function callReal(
   return callNode(node ?? (await activeNode(server)), method, path, call);
 }
 
-/** Address of the node that is active; waits for one. */
+/** Waits for an active node. @returns its address */
 export function activeNode({ addresses }: Pick<RealServer, 'addresses'>): Promise<string> {
   return until(`an active node among ${addresses.join(', ')}`, async () => {
     for (const address of addresses) {
@@ -107,7 +107,7 @@ export function activeNode({ addresses }: Pick<RealServer, 'addresses'>): Promis
   });
 }
 
-/** The token is a root token of this server; afterwards it is none. */
+/** Checks that the token is a root token of this server, then revokes it. */
 export async function provenAndRevoked(server: RealServer, token: string): Promise<void> {
   const seen = await callReal(server, 'GET', 'auth/token/lookup-self', { token });
   expect(seen).toMatchObject({ status: 200, fields: { data: { policies: ['root'] } } });

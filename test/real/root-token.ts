@@ -1,6 +1,6 @@
 /**
- * The ceremony against a real server, by the code path that it shares with operation tokens: `sys/generate-root`. Needs a
- * server of five key shares, three of which suffice (CONTRIBUTING.md, "Against a real server").
+ * The ceremony against a real server with `sys/generate-root`, which shares its code path with operation tokens. Needs
+ * a server with five key shares and threshold three (CONTRIBUTING.md, "Against a real server").
  */
 import { opened } from '../support/recipient';
 import type { Scenario } from '../support/scenario';
@@ -50,7 +50,7 @@ export function rootTokens(server: RealServer): void {
       const { keyShares } = scenario.service.cluster('real');
       const taken = new Set(keyShares.map((share) => share.slice(-2)));
       const [place = ''] = ['ee', 'ed', 'ec', 'eb', 'ea', 'e9'].filter((one) => !taken.has(one));
-      // Of the right length, and with an x-coordinate that no other holder has.
+      // It has the right length, and an x coordinate that no other holder has.
       const foreign = `${'5a'.repeat((keyShares[0]?.length ?? 0) / 2 - 1)}${place}`;
       await run.share('ada', { share: foreign });
       await run.share('bert');
@@ -83,7 +83,7 @@ export function rootTokens(server: RealServer): void {
       const report = await ceremonies.goodToken(await ceremonies.underWay());
       expect(report).toMatchObject({ parkings: [], findings: [] });
       expect(sharesGiven(report)).toBe(3);
-      // It is missed by the look before the last share: none is given to an attempt that is gone.
+      // The read before the last share notices that the attempt is gone, so no share is given to it.
       expect([statuses(ATTEMPT), statuses(UPDATE)]).toEqual([
         [200, 200],
         [200, 200, 200, 200, 200],
@@ -99,7 +99,7 @@ export function rootTokens(server: RealServer): void {
         [200, 200],
         [200, 200, 200, 200, 200, 200],
       ]);
-      // The alarm was no false one.
+      // The alarm was correct.
       await provenAndRevoked(server, await opened(ceremonies.recipient, encoded()));
     });
 

@@ -1,8 +1,8 @@
 /**
- * Three nodes of the service's community edition with raft storage on free ports of loopback, for the tests beside this
- * file: `node -r ./scripts/register-typescript.cjs test/real/start-cluster.ts VAULT`, where VAULT is the binary. Prints
- * what the tests want in their environment, keeps the nodes running (one that ends is started again, sealed), and removes
- * everything at Ctrl-C. Its keys are for tests alone.
+ * Starts three nodes of the service's community edition with Raft storage on free loopback ports, for the tests in this
+ * folder: `node -r ./scripts/register-typescript.cjs test/real/start-cluster.ts VAULT`, where VAULT is the path of the
+ * binary. Prints the environment that the tests need, keeps the nodes running (a node that ends is restarted, sealed),
+ * and removes everything on Ctrl-C. Its keys are only for tests.
  */
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -55,19 +55,19 @@ class Cluster {
     return new Cluster(vault, directory, nodes);
   }
 
-  /** Starts, initialises, joins and unseals; prints the environment of the tests. */
+  /** Starts, initializes, joins, and unseals the nodes; prints the environment for the tests. */
   async start(): Promise<void> {
     for (const node of this.nodes) await this.#run(node);
     const [first, ...others] = this.nodes;
-    if (!first) throw new Error('a cluster has nodes');
+    if (!first) throw new Error('the cluster has no nodes');
     const shares = { secret_shares: SHARES, secret_threshold: THRESHOLD };
-    const initialised = (await this.#call(first, 'PUT', 'sys/init', { body: shares })) as unknown as Initialised;
-    await this.#unseal(first, initialised, 'activecode=200');
+    const initialized = (await this.#call(first, 'PUT', 'sys/init', { body: shares })) as unknown as Initialized;
+    await this.#unseal(first, initialized, 'activecode=200');
     for (const node of others) {
       await this.#call(node, 'POST', 'sys/storage/raft/join', { body: { leader_api_addr: first.address } });
-      await this.#unseal(node, initialised, 'standbyok=true');
+      await this.#unseal(node, initialized, 'standbyok=true');
     }
-    const token = initialised.root_token;
+    const token = initialized.root_token;
     await until('three voters', async () => {
       const { data } = await this.#call(first, 'GET', 'sys/storage/raft/configuration', { token });
       return JSON.stringify(data).match(/"voter":true/g)?.length === this.nodes.length;
@@ -77,7 +77,7 @@ class Cluster {
       return join(this.directory, name);
     };
     console.log(`export RUNBOOKS_TEST_REAL_ADDR=${this.nodes.map(({ address }) => address).join(',')}`);
-    console.log(`export RUNBOOKS_TEST_REAL_SHARES_FILE=${await file('shares', initialised.keys.join('\n'))}`);
+    console.log(`export RUNBOOKS_TEST_REAL_SHARES_FILE=${await file('shares', initialized.keys.join('\n'))}`);
     console.log(`export RUNBOOKS_TEST_REAL_TOKEN_FILE=${await file('token', token)}`);
     console.log(`export RUNBOOKS_TEST_REAL_NODES_FILE=${join(this.directory, 'nodes.json')}`);
   }
@@ -87,7 +87,7 @@ class Cluster {
     for (const each of this.#processes.values()) await each.stop();
   }
 
-  /** Starts a node, and again whenever its process ends. */
+  /** Starts a node, and restarts it whenever its process ends. */
   async #run(node: Node): Promise<void> {
     const command = [this.vault, 'server', `-config=${node.configuration}`] as const;
     const child = startProcess(command, process.env, (line) => console.error(`${node.name}: ${line}`));
@@ -95,7 +95,7 @@ class Cluster {
     node.pid = child.pid;
     void child.ended.then((how) => {
       if (this.#stopping) return;
-      console.error(`${node.name}: ended (${how}), started again`);
+      console.error(`${node.name}: ended (${how}); restarting`);
       this.#run(node).catch((error: unknown) => console.error(error));
     });
     await this.#writeProcesses();
@@ -106,11 +106,11 @@ class Cluster {
     const processes: NodeProcess[] = this.nodes.flatMap(({ address, pid }) =>
       pid === undefined ? [] : [{ address, pid }],
     );
-    // Two nodes that end at the same moment write at the same moment.
+    // Atomic, because two nodes that end at the same time are also written at the same time.
     await writeFileAtomic(join(this.directory, 'nodes.json'), JSON.stringify(processes), { mode: 0o600 });
   }
 
-  async #unseal(node: Node, { keys }: Initialised, serving: string): Promise<void> {
+  async #unseal(node: Node, { keys }: Initialized, serving: string): Promise<void> {
     for (const key of keys.slice(0, THRESHOLD)) await this.#call(node, 'PUT', 'sys/unseal', { body: { key } });
     await until(`${node.name} serves`, async () => {
       const { status } = await fetch(`${node.address}/v1/sys/health?${serving}`);
@@ -125,21 +125,21 @@ class Cluster {
   }
 }
 
-interface Initialised {
-  /** Hexadecimal. */
+interface Initialized {
+  /** In hexadecimal. */
   readonly keys: readonly string[];
   readonly root_token: string;
 }
 
 async function main(): Promise<void> {
   const [vault] = process.argv.slice(2);
-  if (vault === undefined) throw new Error('Usage: start-cluster.ts VAULT (the binary of the service)');
+  if (vault === undefined) throw new Error('Usage: start-cluster.ts VAULT (path of the service binary)');
   const directory = await mkdtemp(join(tmpdir(), 'real-cluster-'));
   const cluster = await Cluster.prepare(vault, directory);
   const ended = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
   try {
     await cluster.start();
-    console.error('The cluster serves; Ctrl-C ends it.');
+    console.error('The cluster is ready. Press Ctrl-C to stop it.');
     await ended;
   } finally {
     await cluster.stop();
