@@ -47,7 +47,7 @@ export class RealNodes implements Nodes {
     const node = await this.active();
     const { status } = await callReal(this.cluster, 'PUT', 'sys/step-down', { token: this.token, node });
     expect(status).toBe(204);
-    await until(`${node} gives up`, async () => !(await this.#state(node)).leads);
+    await until(`${node} steps down`, async () => !(await this.#state(node)).leads);
     this.#led.add(node);
     return node;
   }

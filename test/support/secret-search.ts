@@ -117,7 +117,7 @@ function* decodings(text: string): Generator<Buffer> {
 
 /** The parts of decoded bytes that may contain another encoding: complete text, compressed data, words among other bytes. */
 function openable(bytes: Buffer): Buffer[] {
-  // eslint-disable-next-line no-control-regex -- control characters are what tells bytes from text
+  // eslint-disable-next-line no-control-regex -- control characters distinguish bytes from text
   const isText = bytes.length > 0 && !/[\u0000-\u0008\u000e-\u001f\ufffd]/.test(bytes.toString('utf8'));
   if (isText || decompressed(bytes) !== undefined) return [bytes];
   return [...bytes.toString('latin1').matchAll(WORDS)].map(([words]) => Buffer.from(words, 'latin1'));
