@@ -39,7 +39,7 @@ Exit codes:
   0 done                 1 failed           2 wrong command line   3 refused
   4 not finished, or no answer yet          5 not found
   6 the run ended in another way (aborted, rolled back)
-  7 ready with warnings (readiness, doctor)
+  7 ready with warnings (readiness, doctor, inventory check --live)
   8 the run did what was asked; something critical is left to do`,
     );
   if (only === undefined || Object.hasOwn(SUMMARIES, only)) {

@@ -12,7 +12,7 @@ import { reportOf } from '../report/report-of-run';
 import type { RunTail } from '../report/run-record';
 import { findingText } from '../words/status';
 import { refusalIn } from './errors';
-import { describe, pollersInWords, readPollers } from './run';
+import { describe, pollersText, readPollers } from './run';
 import type { RunReference, TemporalSession } from './run';
 import { escapeUntrusted, inLines, terminalText } from '../contracts/words';
 
@@ -45,7 +45,7 @@ export async function readReport(session: TemporalSession, run: RunReference): P
     );
     return answer ?? withoutAnswer(session, description, tail);
   } catch (error) {
-    throw unavailable(description, error, pollersInWords(description.taskQueue, pollers));
+    throw unavailable(description, error, pollersText(description.taskQueue, pollers));
   }
 }
 

@@ -4,7 +4,7 @@ import type { RunStatus } from '../contracts/run-status';
 import { MANY_SIGNALS } from '../contracts/signals';
 import { phaseText, receiptText, statusText, stepText } from '../words/status';
 import type { Line, Statement } from '../words/status';
-import { isPolled, pollersInWords } from './run';
+import { isPolled, pollersText } from './run';
 import type { RunView } from './run';
 import { clock, inLines, inWords, terminalText, unmarked } from '../contracts/words';
 import { shellLine } from '../contracts/next-commands';
@@ -56,7 +56,7 @@ function phaseOf({ memo, status, state }: RunView): string {
 }
 
 function workerLine({ pollers, status, asOfEvent, taskQueue, state, runbook }: RunView): string {
-  const polled = pollersInWords(taskQueue, pollers);
+  const polled = pollersText(taskQueue, pollers);
   if (status !== undefined) return `worker: answers; ${polled}`;
   if (!RUNBOOK_NAMES.some((name) => name === runbook)) return `not a runbook, so it has no status; ${polled}`;
   if (state !== 'running') return `as of event ${asOfEvent}; ${polled}`;

@@ -16,7 +16,7 @@ import { EXIT, refusalIn } from './errors';
 import { inWords } from '../contracts/words';
 
 const CONNECT_TIMEOUT_MS = 3_000;
-/** A history can be up to 50 MiB, depending on what people send. The client intends the same limit, but misspells the setting. */
+/** A history can be up to 50 MiB, depending on what people send. The client intends the same limit, but uses a wrong name for the setting. */
 const LONG_ANSWERS = { 'grpc.max_receive_message_length': 128 * 1024 * 1024 };
 /** gRPC's codes PERMISSION_DENIED and UNAUTHENTICATED. */
 const REFUSED: readonly unknown[] = [7, 16];
@@ -129,7 +129,7 @@ export async function readAnsweredView(
   const { status, ...view } = await readRunView(session, run);
   if (status !== undefined) return { ...view, status };
   throw new RunbookError('REPORT_UNAVAILABLE', 'No worker answers for this run. Nothing was sent.', {
-    observed: pollersInWords(view.taskQueue, view.pollers),
+    observed: pollersText(view.taskQueue, view.pollers),
     needed: 'a worker of its task queue, which reports what the run waits for',
     next: `Run on a worker host: \`runbook worker\`. Then run the same command again. To see what is known without a worker: ${nextCommandOf.status(view.workflowId)}`,
   });
@@ -204,7 +204,7 @@ interface Pollers {
 }
 
 /** The pollers of a task queue, as text. */
-export function pollersInWords(taskQueue: string, pollers: Pollers | undefined): string {
+export function pollersText(taskQueue: string, pollers: Pollers | undefined): string {
   if (pollers === undefined) return 'pollers unknown';
   if (pollers.count === 0) return `nobody polls task queue ${taskQueue}`;
   return `task queue ${taskQueue} last polled ${inWords(pollers.lastSeenMs ?? 0)} ago`;
@@ -292,7 +292,7 @@ export async function waitVisibly<T>(
   const speak = async (): Promise<void> => {
     await pause(FIRST_WORD_MS);
     while (!signal.aborted) {
-      const polled = await polledInWords(session, run);
+      const polled = await polledText(session, run);
       const waited = `Waiting for ${what}, ${inWords(Math.round((Date.now() - begin) / 1_000) * 1_000)}`;
       // The result may have arrived in the meantime.
       if (!over.signal.aborted) context.err(`${waited}: ${polled}. Ctrl-C stops the waiting, not the run.`);
@@ -329,15 +329,12 @@ export async function waitForReport(
   return undefined;
 }
 
-async function polledInWords(
-  session: Pick<TemporalSession, 'client' | 'namespace'>,
-  run: RunReference,
-): Promise<string> {
+async function polledText(session: Pick<TemporalSession, 'client' | 'namespace'>, run: RunReference): Promise<string> {
   try {
     const { taskQueue } = await describe(session.client, run, POLLERS_DEADLINE_MS);
     const pollers = await readPollers(session, taskQueue);
     const start = pollers?.count === 0 ? '; start one with "runbook worker"' : '';
-    return `${pollersInWords(taskQueue, pollers)}${start}`;
+    return `${pollersText(taskQueue, pollers)}${start}`;
   } catch {
     return 'Temporal does not answer';
   }

@@ -67,7 +67,7 @@ export function withSigningOptions(command: Command): Command {
 
 /** Adds the options of commands that send a statement to a run and wait for its receipt. Without a key a statement is a claim. */
 export function withStatementOptions(command: Command): Command {
-  withSigningOptions(command).option('--timeout <seconds>', 'how long to wait for the receipt of the run', number, 30);
+  withSigningOptions(command).option('--timeout <seconds>', "how long to wait for the run's receipt", number, 30);
   return withServerOptions(withRun(command));
 }
 

@@ -63,7 +63,7 @@ function readinessHeadline({ runbook, result }: Report): Toned | undefined {
 }
 
 /** The clusters that a run acted on, as far as it knows them. */
-function clustersInWords(report: Report): string {
+function clustersText(report: Report): string {
   const sides = sidesOf(report);
   if (sides) return ` (${sides.from} to ${sides.to})`;
   const { primary, secondary, cluster, to } = report.asked ?? {};
@@ -86,7 +86,7 @@ const ENDED: Readonly<
 type EndText = readonly [how: string, what: string, tone: Tone];
 
 function endedHeadline(report: Report): Toned {
-  const of = report.deployment === undefined ? '' : ` of ${report.deployment}${clustersInWords(report)}`;
+  const of = report.deployment === undefined ? '' : ` of ${report.deployment}${clustersText(report)}`;
   const what = `${report.runbook}${of}`;
   const untouched = report.outage || !CHANGES_PRIMARY.has(report.runbook) ? '' : ' Nothing was demoted or promoted.';
   switch (report.outcome) {

@@ -18,7 +18,7 @@ import { exitCodeOfVerdicts, isNoRun } from '../errors';
 import { DEFAULT_ENVIRONMENT, pinsPath } from '../invitation';
 import { pointLines } from '../render-plan';
 import type { Point } from '../render-plan';
-import { isPolled, pollersInWords, readPollers } from '../run';
+import { isPolled, pollersText, readPollers } from '../run';
 import type { TemporalSession } from '../run';
 import { personalKeyFile } from '../secret-input';
 import { shellLine } from '../../contracts/next-commands';
@@ -128,7 +128,7 @@ function temporalPoints(context: CliContext, options: ServerOptions): Promise<Po
 async function pollers({ env }: CliContext, session: TemporalSession): Promise<Point> {
   const queue = taskQueueSetting(env);
   const seen = await readPollers(session, queue);
-  const polled = pollersInWords(queue, seen);
+  const polled = pollersText(queue, seen);
   const start = 'On the worker host: `runbook worker`, or with systemd: `systemctl start replication-runbooks-worker`';
   if (!isPolled(seen)) return point('workers', 'fail', polled, start);
   const versions = seen?.versions ?? [];

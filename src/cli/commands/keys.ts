@@ -203,7 +203,7 @@ interface JoinOptions extends TrustOptions {
 /** `runbook join`: everything that a person does once, on their own machine. */
 function joinCommand({ context }: CommandHost): Command {
   return newCommand('join', ['runbook join production/ada/KID:KEY'])
-    .argument('<line>', 'as "runbook init" printed it for you')
+    .argument('<line>', 'the line that "runbook init" printed for you')
     .option('--key-file <file>', 'your key (default: RUNBOOKS_KEY_FILE, or NAME.key in your configuration folder)')
     .option(
       '--passphrase-file <file>',

@@ -148,7 +148,7 @@ interface PageOptions extends CommonOptions {
 /** `runbook holder-page`: writes the holder's page, for a holder who has only a browser. */
 function holderPageCommand({ context }: CommandHost): Command {
   return newCommand('holder-page', [
-    'runbook holder-page --output holder-page.html --key KID:KEY   (trusts the workers with this key and no others)',
+    'runbook holder-page --output holder-page.html --key KID:KEY   (trusts only workers with this key)',
   ])
     .requiredOption('--output <file>', 'the file to write')
     .requiredOption(

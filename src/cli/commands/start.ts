@@ -185,14 +185,14 @@ async function runToTakeOver(
 }
 
 /**
- * The lock, where the runbook has one. A plan takes none, and a failover that brings the document of a take-over tells the
- * holder by a run of its own: any ID will do that no other run has.
+ * The lock, if the runbook has one. A plan takes no lock, and neither does a failover with a signed take-over order, which
+ * its run passes to the holder of the lock: both get a unique ID.
  */
 function startWorkflowId(runbook: RunbookName, input: CheckedInput): string {
   const { deployment, cluster, dryRun, object } = input;
   if (dryRun) return `plan:${cluster ?? deployment}:${randomUUID()}`;
-  const brings = runbook === 'drFailover' && object['takeOverDocument'] !== undefined;
-  const lock = brings ? undefined : lockWorkflowId(runbook, input);
+  const passesOrder = runbook === 'drFailover' && object['takeOverDocument'] !== undefined;
+  const lock = passesOrder ? undefined : lockWorkflowId(runbook, input);
   return lock ?? `${runbook}:${deployment}:${randomUUID()}`;
 }
 
