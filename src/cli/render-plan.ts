@@ -53,7 +53,7 @@ function contentLines(plan: RunbookPlan, heading: string): string[] {
     `  Requested by: ${requester}`,
     `  Reason: ${escapeUntrusted(plan.reason)}`,
     ...(plan.inventory === undefined ? [] : [`  Inventory: ${plan.inventory}`]),
-    '  The approval allows only',
+    '  The approval allows only these operations',
     ...operations.map(
       ({ operation, on, with: other, detail }) =>
         `    ${operation} on ${on.cluster}${other ? ` with ${other.cluster}` : ''}${detail === undefined ? '' : ` (${detail})`}`,

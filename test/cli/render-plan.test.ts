@@ -31,7 +31,7 @@ it('a plan is shown with its warnings and with what the approval allows; who ask
     'Gate "wipe" of drSecondaryOnboarding, deployment payments, plan the-digest',
     '  Requested by: olga, as claimed at the start; unverified',
     '  Reason: a third site',
-    '  The approval allows only',
+    '  The approval allows only these operations',
     '    dr.secondary.enable on north with east',
     '  KNOW THIS: Everything on north is wiped.',
     '  east   DR primary, performance disabled   1.21.4+ent  id-east',

@@ -110,7 +110,7 @@ it.each([
 });
 
 it('a terminal that does not say how wide it is gets whole lines', () => {
-  const line = 'Nothing stands against it. Nothing was changed.';
+  const line = 'No precondition failed. Nothing was changed.';
   expect([wrapped(line, 0), wrapped(line, undefined), wrapped(line, 30).length]).toEqual([[line], [line], 2]);
 });
 

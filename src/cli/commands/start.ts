@@ -171,8 +171,8 @@ async function runToTakeOver(
 ) {
   const { object, dryRun } = input;
   const workflowId = lockWorkflowId(runbook, input);
-  const wanted = runbook === 'drFailover' && !dryRun && object['takeOver'] === true;
-  if (!wanted || object['takeOverDocument'] !== undefined || workflowId === undefined) return undefined;
+  const isTakeOver = runbook === 'drFailover' && !dryRun && object['takeOver'] === true;
+  if (!isTakeOver || object['takeOverDocument'] !== undefined || workflowId === undefined) return undefined;
   const holder = await describe(client, { workflowId }).catch((error: unknown) => {
     if (isRunbookError(error, 'NOT_FOUND')) return undefined;
     throw error;
