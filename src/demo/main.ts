@@ -170,9 +170,7 @@ async function main(words: readonly string[]): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
   const say = (line: string): void => console.log(line);
   const begin = Date.now();
-  say(
-    'Demonstration: a simulated Vault deployment, a real Temporal server. Every person is played; it ends by itself.',
-  );
+  say('A simulated Vault deployment with a real Temporal server. The demo plays every person, then exits.\n');
   const stage = await startStage({ reportDirectory: resolve('reports'), say, ...(plain && { site: PLAIN }) });
   try {
     const passed = await demonstrate(stage, plain ? PLAIN_ACTS : SWITCHOVER_ACTS, say, stop.signal);
