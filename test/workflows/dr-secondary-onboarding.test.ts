@@ -109,7 +109,7 @@ describe('a new DR secondary', () => {
       expect(sealed).toHaveLength(2);
       for (const { address } of sealed)
         expect(instructions.join('\n')).toContain(`VAULT_ADDR=${address} vault operator unseal`);
-      expect(instructions[0]).toContain('Only key shares of east open west now');
+      expect(instructions[0]).toContain('Only key shares of east unseal west now');
       // The first copy may take days: nobody is reminded of what may be done long since.
       expect(toldOnce).toBe(true);
       expect(instructions).toContain('If every node is unsealed, there is nothing to do: the initial copy continues.');

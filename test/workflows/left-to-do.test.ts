@@ -104,12 +104,12 @@ describe('a change whose outcome nobody knows is told, however the run ended', (
       decommission('performance', 'forget-primary'),
       'west may have been made to forget its performance',
     ],
-    ['disableSecondary', decommission('dr', 'disable'), 'west may have been disabled as DR secondary: read sys'],
-    ['disableSecondary', teardown('dr', 'secondary'), 'west may have been disabled as DR secondary: read sys'],
+    ['disableSecondary', decommission('dr', 'disable'), 'west may have been disabled as DR secondary. Read its sys'],
+    ['disableSecondary', teardown('dr', 'secondary'), 'west may have been disabled as DR secondary. Read its sys'],
     ['disablePrimary', teardown('performance', 'primary'), 'west may have been disabled as performance primary'],
     ['enablePrimary', enablement, 'west may have been made DR primary. Read its sys/replication/dr/status'],
     ['writePathsFilter', filter, 'The paths filter of x on west may have been changed'],
-    ['updatePrimary', repointing, 'west may have been pointed at east (DR): read sys/replication/dr/status of it'],
+    ['updatePrimary', repointing, 'west may have been pointed at east (DR). Read its sys/replication/dr/status'],
   ])('%s', async (activity, run, text) => {
     const { leftAt, atTheEnd } = await leftOf(run, { [activity]: lost });
     expect(leftAt[activity]).toContain(text);
