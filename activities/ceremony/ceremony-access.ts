@@ -8,17 +8,17 @@ import { check } from '../checks/check';
 import { majorVersion } from '../checks/versions';
 
 /**
- * How the calls of a generation attempt are let in. `open`: the cluster's configuration lets everybody in, as in a
- * break-glass.
+ * Whether the calls of a generation attempt have access. `open`: the cluster's configuration gives everybody access, as
+ * in a break-glass.
  */
 export type CeremonyAccess = 'not-needed' | 'accepted' | 'open' | 'refused' | 'no-credential';
 
-/** With what the calls are made. */
+/** The access of the calls, and the token to send. */
 export interface CeremonyWay {
   readonly access: CeremonyAccess;
-  /** X-Vault-Token of the calls, where one is sent. */
+  /** X-Vault-Token of the calls, if one is sent. */
   readonly token?: Secret | undefined;
-  /** The source that the cluster accepts, as the inventory names it. */
+  /** The inventory's name for the source that the cluster accepts. */
   readonly from?: string;
 }
 
@@ -30,15 +30,15 @@ const OPENED_BY: Readonly<Record<GeneratedTokenKind, string>> = {
 
 interface AccessQuestion {
   readonly kind: GeneratedTokenKind;
-  /** Of the service; before 2.0 nothing is asked for. */
+  /** Version of the service; before 2.0 no credential is needed. */
   readonly version: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * What the calls of a generation attempt need (facts 5.6): nothing before version 2.0 of the service. From then on each
- * source of the inventory is tried by reading the attempt: what it has for this, the batch token, the cluster's own
- * credential; at last nothing at all.
+ * Finds the access for the calls of a generation attempt (facts 5.6). Before version 2.0 of the service they need
+ * nothing. From 2.0 on, tries each source of the inventory by reading the attempt: the ceremony credential, the batch
+ * token, the cluster's own credential, and finally no credential at all.
  */
 async function findCeremonyWay(access: ClusterAccess, asking: AccessQuestion): Promise<CeremonyWay> {
   const { kind, version } = asking;
@@ -67,8 +67,8 @@ async function findCeremonyWay(access: ClusterAccess, asking: AccessQuestion): P
 }
 
 /**
- * As {@link findCeremonyWay}, and whether everybody is let in: such a cluster does not look at tokens, so that one that it
- * seems to accept says nothing.
+ * As {@link findCeremonyWay}, but also detects open access: such a cluster ignores tokens, so that one that it seems to
+ * accept proves nothing.
  */
 export async function judgeCeremonyWay(access: ClusterAccess, asking: AccessQuestion): Promise<CeremonyWay> {
   const way = await findCeremonyWay(access, asking);
@@ -81,7 +81,7 @@ export function endpointsOf(access: ClusterAccess, kind: GeneratedTokenKind): Ge
   return kind === 'root-token' ? access.client.sys.generateRoot : access.client.dr.secondary.generateOperationToken;
 }
 
-/** Whether the read is let in; what it then answers, such as that it is not served now, is not the question. */
+/** Whether the read has access. Its answer does not matter, for example that it is not served now. */
 async function letsIn(
   access: ClusterAccess,
   { kind, signal }: AccessQuestion,
@@ -98,9 +98,9 @@ async function letsIn(
 }
 
 /**
- * With what the calls are made now.
+ * The token to send with the calls now.
  *
- * @throws RunbookError CEREMONY_CLOSED where nothing in hand lets them in
+ * @throws RunbookError CEREMONY_CLOSED if no available credential gives access
  */
 export async function ceremonyToken(
   access: ClusterAccess,
@@ -111,21 +111,25 @@ export async function ceremonyToken(
   const way = await findCeremonyWay(access, { kind, version, signal });
   if (isIn(way.access)) return way.token;
   const { name } = access.entry;
-  throw new RunbookError('CEREMONY_CLOSED', `${name} lets nobody hold a ceremony with what the worker has.`, {
-    cluster: name,
-    observed: `${inWords(way)}; version ${version ?? 'not told'}`,
-    needed: NEEDED[kind],
-    next: openingInWords(access, kind),
-  });
+  throw new RunbookError(
+    'CEREMONY_CLOSED',
+    `No credential of the worker gives access to the ceremony calls of ${name}.`,
+    {
+      cluster: name,
+      observed: `${inWords(way)}; version ${version ?? 'not reported'}`,
+      needed: NEEDED[kind],
+      next: openingInWords(access, kind),
+    },
+  );
 }
 
-/** What people do at which node so that a ceremony is let in. */
+/** What people do, and on which nodes, to give a ceremony access. */
 function openingInWords({ entry }: ClusterAccess, kind: GeneratedTokenKind): string {
   const { name, addresses } = entry;
   return [
-    `Better: give an orphan batch token as batchToken or ceremonyCredential of ${name}, then retry.`,
-    `Only where none can be had: on every node of ${name} (${addresses.join(', ')}), standbys too, put \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\` into the server's configuration file, at its top level, then \`kill -HUP $(pidof vault)\` (no restart: a node that does not unseal itself would stay sealed), then retry.`,
-    'Meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot; nobody gets a token without the key shares. Take it back after the run.',
+    `Preferred: set an orphan batch token as batchToken or ceremonyCredential of ${name}, then retry.`,
+    `Only if none is available: on every node of ${name} (${addresses.join(', ')}), including standbys, put \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\` at the top level of the server's configuration file. Then run \`kill -HUP $(pidof vault)\` (no restart: a node that does not unseal itself would stay sealed), then retry.`,
+    'Meanwhile anybody who can reach the cluster can occupy or cancel its single generation slot; nobody gets a token without the key shares. Remove the line after the run.',
   ].join(' ');
 }
 
@@ -139,21 +143,21 @@ const NEEDED: Readonly<Record<GeneratedTokenKind, string>> = {
   'root-token': 'from version 2.0: a token with rights on sys/generate-root/attempt and sys/generate-root/update',
 };
 
-/** What is known of the way in, in words that people read in a plan. */
+/** The access as text, for plans. */
 function inWords({ access, from = 'a stored credential' }: Pick<CeremonyWay, 'access' | 'from'>): string {
   return access === 'accepted' ? `accepted: ${from}` : IN_WORDS[access];
 }
 
 const IN_WORDS: Readonly<Record<Exclude<CeremonyAccess, 'accepted'>, string>> = {
   'not-needed': 'no credential is needed before version 2.0',
-  open: 'open to everybody by enable_unauthenticated_access',
-  refused: 'refused: what the inventory names',
-  'no-credential': 'no-credential: nothing that the inventory names can be read',
+  open: 'open to everybody through enable_unauthenticated_access',
+  refused: 'refused: every credential that the inventory names',
+  'no-credential': 'no-credential: no credential that the inventory names can be read',
 };
 
 /**
- * Whether a ceremony can begin, said before it does. Where nothing lets it in that is no refusal: the step parks, and says
- * how people open the calls, which those who approve the plan allow.
+ * Whether a ceremony has access, checked before it begins. Without access the run is not refused: the step parks and
+ * shows how people open the calls, which the approvers of the plan have permitted.
  */
 export function ceremonyCallsAllowed(
   cluster: string,
@@ -168,12 +172,15 @@ export function ceremonyCallsAllowed(
     otherwise: 'warn',
     next:
       way.access === 'open'
-        ? `Anybody may occupy the slot of ${cluster} now: take enable_unauthenticated_access back after the ceremony.`
-        : `Better before: ${rotation}give ceremonyCredential of ${cluster}. Otherwise the step parks until people opened the calls for the time of the ceremony (break-glass: enable_unauthenticated_access on every node).`,
+        ? `Anybody can occupy the slot of ${cluster} now. Remove enable_unauthenticated_access after the ceremony.`
+        : `Preferred, before the run: ${rotation}set ceremonyCredential of ${cluster}. Otherwise the step parks until people open the calls for the duration of the ceremony (break-glass: enable_unauthenticated_access on every node).`,
   });
 }
 
-/** What plans say of the ceremonies on these clusters. It depends on versions alone: a plan read again stays the same. */
+/**
+ * Warnings of plans about ceremonies on these clusters. They depend on versions only, so that a re-read plan is the
+ * same.
+ */
 export function breakGlassWarnings(
   kind: GeneratedTokenKind,
   clusters: readonly { readonly cluster: string; readonly version?: string | undefined }[],
@@ -181,6 +188,6 @@ export function breakGlassWarnings(
   const newer = clusters.filter(({ version }) => majorVersion(version) >= 2).map(({ cluster }) => cluster);
   if (newer.length === 0) return [];
   return [
-    `From version 2.0 the ceremony calls of ${newer.join(', ')} need a credential. Where none in hand is accepted, people open them for the time of the ceremony by \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\`: meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot, and nobody gets a token without the key shares. They take it back after the run.`,
+    `From version 2.0 the ceremony calls of ${newer.join(', ')} need a credential. If no available credential is accepted, people open the calls for the duration of the ceremony with \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\`. Meanwhile anybody who can reach the cluster can occupy or cancel its single generation slot, but nobody gets a token without the key shares. People remove the line after the run.`,
   ];
 }

@@ -15,10 +15,10 @@ import { observeSeal } from '../observe';
 import { readIdentity } from '../tokens/operation-token';
 import { ceremonyToken, endpointsOf } from './ceremony-access';
 
-/** Makes keys and the signed invitation of one epoch: of operation tokens, or of a root token for its recipient. */
+/** Creates the keys and the signed invitation of one epoch: for operation tokens, or for a root token. */
 export async function createCeremony(input: {
   readonly deployment: string;
-  /** An operation token where it is not said. */
+  /** Defaults to `operation-token`. */
   readonly kind?: 'operation-token' | 'root-token';
   readonly runbook: string;
   readonly reason: string;
@@ -27,9 +27,9 @@ export async function createCeremony(input: {
   readonly epoch: number;
   readonly cid: string;
   readonly inputDigest: string;
-  /** Operation tokens that people generated themselves; key shares where it is not given. */
+  /** `tokens`: operation tokens that people generated themselves. Defaults to key shares. */
   readonly collects?: 'tokens';
-  /** To whom the token is encrypted, where it is for a person: a root token always is. */
+  /** The key to which the token is encrypted, if it is for a person. A root token always is. */
   readonly recipientPgpKey?: string | undefined;
   /** How long the record keeps the token for a later run. */
   readonly keepFor?: string | undefined;
@@ -41,7 +41,7 @@ export async function createCeremony(input: {
   const recipient = forPerson ? await usableRecipient(recipientPgpKey ?? '') : undefined;
   const keepMs = input.keepFor === undefined ? undefined : keepForMs(input.keepFor);
   if (input.keepFor !== undefined && keepMs === undefined)
-    throw new RunbookError('INVALID_INPUT', 'A token is kept for 7 days at most.');
+    throw new RunbookError('INVALID_INPUT', 'A token can be kept for at most 7 days.');
   const seen = await Promise.all(
     input.targets.map(async ({ cluster, uses }) => {
       const access = clusters.of(input.deployment, cluster);
@@ -73,7 +73,7 @@ export async function createCeremony(input: {
     ...(recipient && kind === 'operation-token' && { forPerson: true }),
     ...(keepMs !== undefined && { keepFor: keepMs / 1000 }),
   });
-  // At a retry, when the inventory may be another, the first invitation stands: it says who was invited.
+  // At a retry the inventory may have changed, but the first invitation stays in force: it shows who was invited.
   const { threshold, useFor, pgp, holders, standBy } = created.invitation;
   const notJoined = tokens ? [] : deployment.notJoined.filter((name) => !holders.includes(name));
   return {
@@ -86,7 +86,7 @@ export async function createCeremony(input: {
   };
 }
 
-/** What the workflow keeps of every invitation. */
+/** What the workflow keeps of each invitation. */
 export function handleOf(
   { invitation: { cid, epoch, holders, exp }, jws, keyHome }: CreatedInvitation<'ceremony' | 'rehearsal'>,
   threshold: number,
@@ -94,7 +94,7 @@ export function handleOf(
   return { cid, epoch, keyHome, invitation: jws, holders, threshold, collectUntil: exp * 1000 };
 }
 
-/** SHA-256 of the CA file, base64url, as the invitation shows it; empty where the system's roots are used. */
+/** SHA-256 of the CA file, base64url, as the invitation shows it; empty if the system's root certificates are used. */
 async function fileDigest(file: string | undefined): Promise<string> {
   if (file === undefined) return '';
   try {
@@ -109,7 +109,10 @@ async function fileDigest(file: string | undefined): Promise<string> {
   }
 }
 
-/** The key shares that the service requires: of the generation attempt where it can be read, else of the seal, of which a standby tells what was before a rekey. */
+/**
+ * How many key shares the service requires: read from the generation attempt if possible, otherwise from the seal, for
+ * which a standby may report the value from before a rekey.
+ */
 async function readThreshold(
   { access, version, seal }: Pick<ClusterObservation, 'version' | 'seal'> & { readonly access: ClusterAccess },
   kind: GeneratedTokenKind,
@@ -120,59 +123,62 @@ async function readThreshold(
     const { required } = await endpointsOf(access, kind).readAttempt({ token, signal });
     if (required > 0) return required;
   } catch (error) {
-    // Where nothing in hand reads the attempt of a root token, people open it before the shares are given.
+    // If no credential can read the attempt of a root token, people open access to it before the shares are given.
     const passes = kind === 'operation-token' || isRunbookError(error, 'CEREMONY_CLOSED');
     if (!isRunbookError(error) || signal.aborted || !passes) throw error;
   }
-  // What was observed was given little time: here it decides.
+  // The observation had little time; here the value is decisive, so read it again.
   const { threshold } = seal ?? (await access.client.sys.sealStatus({ signal }));
   if (threshold !== undefined && threshold > 0) return threshold;
-  throw new RunbookError('RESPONSE_INVALID', `${access.entry.name} does not tell how many key shares it requires.`, {
+  throw new RunbookError('RESPONSE_INVALID', `${access.entry.name} does not report how many key shares it requires.`, {
     cluster: access.entry.name,
-    observed: `${threshold ?? 'none'}, by its generation attempt and by its seal`,
+    observed: `${threshold ?? 'none'}, from its generation attempt and its seal`,
     needed: 'the threshold of its key',
-    next: `Find out whether ${access.entry.name} is initialised, then decide retry.`,
+    next: `Find out whether ${access.entry.name} is initialized, then decide retry.`,
   });
 }
 
-/** @throws RunbookError PRECONDITION_FAILED where nothing can be encrypted to the key */
+/** @throws RunbookError PRECONDITION_FAILED if nothing can be encrypted to the key */
 export async function usableRecipient(text: string): Promise<RecipientKey> {
   const recipient = await readRecipientKey(text);
   if (!('refused' in recipient)) return recipient;
   throw new RunbookError('PRECONDITION_FAILED', "The recipient's key cannot be used.", {
     observed: recipient.refused,
     needed: 'an OpenPGP public key of version 4 that can encrypt',
-    next: 'Start again with such a key; nothing was touched.',
+    next: 'Start again with such a key. Nothing was changed.',
   });
 }
 
 /**
- * Recorded envelopes cannot be opened any more afterwards.
+ * After this, recorded envelopes can no longer be opened.
  *
- * @returns `destroyed`: no key of the ceremony is here any more, also where the sweeper, or an attempt before this one, came
- * first. Those of another run, such as the one before a reset, stay until the sweeper finds that it has ended
+ * @returns `destroyed`: no key of the ceremony is left here, even if the sweeper or an earlier attempt destroyed them
+ * first. Keys of another run, such as the run before a reset, stay until the sweeper finds that it has ended
  */
 export async function destroyCeremonyKeys(input: {
   readonly ceremony: CeremonyHandle;
 }): Promise<{ readonly destroyed: boolean; readonly text: string }> {
   const { run, keyRecords } = currentExecution();
   const { cid } = input.ceremony;
-  // Also those past their time, which no sweep came to yet.
+  // Includes expired records that no sweep has reached yet.
   const mine = (await keyRecords.ofRun(run, 0)).filter((record) => record.cid === cid);
   for (const record of mine) await keyRecords.destroy(record);
   if (await keyRecords.has(cid))
-    return { destroyed: false, text: 'keys that another run made, or that cannot be read, stay for the sweeper' };
+    return {
+      destroyed: false,
+      text: 'keys that another run created, or that cannot be read, are left for the sweeper',
+    };
   const rounds = mine.length === 1 ? 'one round' : `${mine.length} rounds`;
-  return { destroyed: true, text: mine.length > 0 ? `keys of ${rounds} destroyed` : 'gone already' };
+  return { destroyed: true, text: mine.length > 0 ? `keys of ${rounds} destroyed` : 'already gone' };
 }
 
-/** Everybody who has joined, stand-by holders last: one invitation of the epoch names them all. */
+/** Everybody who has joined, stand-by holders last. The one invitation of an epoch names them all. */
 export function invitedNow(deployment: Deployment) {
   const { holders, standBy } = rosterOf(deployment);
   return { holders: [...holders, ...standBy], ...(standBy.length > 0 && { standBy }) };
 }
 
-/** Who may give this run a token that people generated themselves, as the inventory of this worker says. */
+/** The people who may give this run a token that they generated themselves, by the inventory of this worker. */
 export function providersNow(deployment: Deployment): string[] {
   const { holders, standBy } = rosterOf(deployment);
   const { tokenProviders = [...holders, ...standBy] } = deployment.ceremony;
@@ -180,9 +186,9 @@ export function providersNow(deployment: Deployment): string[] {
 }
 
 /**
- * Whether those who have joined can give a token. Pure.
+ * Whether the people who have joined suffice for a token. Pure.
  *
- * @param threshold - key shares that the service requires; undefined where it does not tell
+ * @param threshold - key shares that the service requires; undefined if it does not report it
  */
 export function judgeRoster(deployment: Deployment, threshold: number | undefined) {
   const { holders, standBy } = rosterOf(deployment);
@@ -194,14 +200,14 @@ export function judgeRoster(deployment: Deployment, threshold: number | undefine
     good: threshold === undefined || names.length >= threshold,
     observed: `${names.length} holders${aside}${absent}`,
     needed: `at least ${threshold ?? 'the threshold'}`,
-    next: 'Holders who have not joined: `runbook join LINE`. Else list more in the inventory.',
+    next: 'Holders who have not joined run `runbook join LINE`. Otherwise list more holders in the inventory.',
   };
 }
 
 /**
- * Who is asked to a rehearsal: those who are named, or everybody on the list. Pure.
+ * The people who are asked to rehearse: those who are named, or everybody on the roster. Pure.
  *
- * @throws RunbookError INVALID_INPUT where somebody is named who is not on it
+ * @throws RunbookError INVALID_INPUT if somebody is named who is not on the roster
  */
 export function rosterOfRehearsal({ name, ceremony }: Deployment, named?: readonly string[]) {
   const people = [
@@ -213,7 +219,7 @@ export function rosterOfRehearsal({ name, ceremony }: Deployment, named?: readon
     throw new RunbookError('INVALID_INPUT', `Not on the roster of ${name}: ${strangers.join(', ')}.`, {
       observed: strangers.join(', '),
       needed: people.map((person) => person.name).join(', '),
-      next: 'Name holders or stand-by holders of the inventory; or leave "holders" out.',
+      next: 'Name holders or stand-by holders of the inventory, or omit "holders".',
     });
   return named === undefined ? people : people.filter((person) => named.includes(person.name));
 }

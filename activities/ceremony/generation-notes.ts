@@ -1,4 +1,4 @@
-/* What the record is told of a generation, and what it is asked: that a token may exist outlives every worker. */
+/* Notes about a generation in the record: the knowledge that a token may exist must outlive every worker. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GenerationOutcome } from '../../src/contracts/activities';
 import { TOKEN_NOT_IN_RECORD, orphanFinding } from '../../src/contracts/run-status';
@@ -14,23 +14,23 @@ import { sealOperationToken } from '../tokens/operation-token';
 import type { LedgerEntry, TokenLedger } from './token-ledger';
 import { isOfSameRun, ledgerOf } from './token-ledger';
 
-/** How often it is tried to write how an attempt ended. */
+/** Attempts to write how a generation attempt ended. */
 const MAX_WRITES = 3;
 const WRITE_AGAIN_MS = 100;
 
-/** What this run asked the holders for: a token of this kind for this cluster, as its invitation says. */
+/** What this run asked the holders for: by its invitation, a token of this kind for this cluster. */
 export interface Asked {
   readonly deployment: string;
   readonly invitation: Awaited<ReturnType<typeof readOwnInvitation<'ceremony'>>>['invitation'];
   readonly target: InvitationTarget;
 }
 
-/** For whom the token is that an attempt makes, and with what it is opened. */
+/** The token that an attempt generates: who it is for, and the keys that open it. */
 export interface Wanted extends Asked {
   readonly record: KeyRecord;
-  /** Of an operation token. */
+  /** Uses of an operation token. */
   readonly uses: readonly TokenUse[];
-  /** For whom the token is, where it is not for the run. */
+  /** The person who receives the token, if it is not for the run. */
   readonly recipient: RecipientKey | undefined;
 }
 
@@ -48,10 +48,10 @@ function entryOf(
 }
 
 /**
- * Notes that the last share is about to be given. A record that cannot be written holds no token back, longer than a while:
- * while its run is open, the run knows.
+ * Notes that the last share is about to be given. A record that cannot be written delays the token only briefly: while
+ * the run is open, the run itself knows.
  *
- * @throws RunbookError STATE_DIVERGED where the record has another token there: then nothing is given
+ * @throws RunbookError STATE_DIVERGED if the record has another token under this ID: then the share is not given
  */
 export async function noteLastShare(asked: Asked, attempt: OwnAttempt): Promise<void> {
   const execution = currentExecution();
@@ -65,7 +65,7 @@ export async function noteLastShare(asked: Asked, attempt: OwnAttempt): Promise<
   if (taken) throw taken;
 }
 
-/** What the record has of this attempt of this run. */
+/** The record's entry for this attempt of this run. */
 export async function notedOf({ deployment, invitation: { cid }, target: { cluster } }: Asked, { id }: OwnAttempt) {
   const execution = currentExecution();
   const entries = await ledgerOf(execution).all(deployment);
@@ -73,8 +73,11 @@ export async function notedOf({ deployment, invitation: { cid }, target: { clust
   return entries.find((each) => each.id === id && each.cid === cid && isOfSameRun(each, own));
 }
 
-/** Writes how an attempt ended. A record that fails once is no reason for an alarm. @returns whether it is written */
-async function insist(write: (ledger: TokenLedger) => Promise<void>): Promise<boolean> {
+/**
+ * Writes how an attempt ended; retries, because one failed write is no reason for an alarm. @returns whether it is
+ * written
+ */
+async function writeWithRetries(write: (ledger: TokenLedger) => Promise<void>): Promise<boolean> {
   for (let tries = 1; tries <= MAX_WRITES; tries += 1) {
     const done = await write(ledgerOf(currentExecution())).then(
       () => true,
@@ -92,16 +95,16 @@ export function tokenIn(noted: LedgerEntry | undefined): GenerationOutcome | und
 }
 
 /**
- * No token came of an attempt: its note goes, also one that is written only now. Where the record cannot be written an alarm
- * too many follows the end of the run.
+ * An attempt made no token: removes its note, even one that is being written only now. If the record cannot be written,
+ * an unnecessary alarm follows the end of the run.
  */
 export async function noteNoToken(asked: Asked, attempt: OwnAttempt): Promise<void> {
-  await insist((ledger) => ledger.drop(entryOf(asked, attempt)));
+  await writeWithRetries((ledger) => ledger.drop(entryOf(asked, attempt)));
 }
 
 /**
- * A token may exist that nobody holds: told here and now, and kept among the generated tokens. Where its attempt may still
- * be in the slot that is told too.
+ * A token may exist that nobody holds: reports it at once, and adds it to the generated tokens. Also reports if its
+ * attempt may still be in the slot.
  */
 export async function alarm(
   asked: Asked,
@@ -110,7 +113,7 @@ export async function alarm(
 ): Promise<GenerationOutcome> {
   const { invitation, target } = asked;
   const how = `attempt ${attempt.mark}: ${ended.how}`;
-  // The ledger tells it also where it cannot be written.
+  // The ledger sends the alarm even if it cannot write the entry.
   const isOrphan = await ledgerOf(currentExecution())
     .writeOrphan({ ...entryOf(asked, attempt), state: 'orphan', how })
     .catch(() => true);
@@ -123,21 +126,22 @@ export async function alarm(
 export function attemptLeft(
   cluster: string,
   attempt: OwnAttempt | undefined,
-  why = 'it was not seen to be gone',
+  why = 'nothing confirms that it is gone',
 ): Finding {
   const which = attempt === undefined ? 'A generation attempt' : `The generation attempt ${attempt.mark}`;
   return {
     severity: 'critical',
     code: 'attempt-not-cancelled',
-    text: `${which} of this run may still be in the slot of ${cluster}: ${why}. Who gives its last key share makes a token that nobody waits for.`,
-    next: `No holder gives a share to it any more. Once ${cluster} answers: \`vault operator generate-root -status\` (for an operation token with \`-dr-token\`), and cancel it with \`-cancel\` where it is that of this run.`,
+    text: `${which} of this run may still be in the slot of ${cluster}: ${why}. The person who gives its last key share generates a token that nobody waits for.`,
+    next: `Make sure that no holder gives it another share. When ${cluster} answers, run \`vault operator generate-root -status\` (for an operation token, with \`-dr-token\`). If the attempt is the one of this run, cancel it with \`-cancel\`.`,
   };
 }
 
 /**
- * The token exists: it is noted before anything else, so that what can be said of it is not lost with this worker.
+ * The token exists: notes it before anything else, so that the knowledge is not lost with this worker.
  *
- * @throws RunbookError TOKEN_ORPHANED where nobody can use it: nothing may try on by itself, each try would leave another
+ * @throws RunbookError TOKEN_ORPHANED if nobody can use it. Nothing may retry automatically: each try would leave
+ * another
  */
 export async function keepToken(
   wanted: Wanted,
@@ -148,7 +152,7 @@ export async function keepToken(
   const { cluster } = wanted.target;
   const received = await receive(wanted, encoded).catch(() => undefined);
   if (!received) {
-    const how = 'it was made, and cannot be opened or sealed here';
+    const how = 'it was generated, and cannot be opened or sealed here';
     const { findings } = await alarm(wanted, attempt, { how, isFree: true });
     currentExecution().doubt.mayHaveSent = false;
     const [{ text, next } = { text: '', next: undefined }] = findings;
@@ -159,11 +163,11 @@ export async function keepToken(
       ? ({ state: 'alive', sealed: received.sealed, ...keptFor(wanted, holders) } as const)
       : ({ state: 'handed-over', encoded: received.encrypted } as const);
   const entry = { ...entryOf(wanted, attempt), ...state };
-  const isNoted = await insist((ledger) => ledger.write(entry));
+  const isNoted = await writeWithRetries((ledger) => ledger.write(entry));
   return { next: 'token', ...received, findings: isNoted || !('sealed' in received) ? [] : [notNoted(cluster)] };
 }
 
-/** Takes the answer of the last share. Throws where nobody can use it: the token is then one that nobody holds. */
+/** Receives the token. Throws if nobody can use it: it is then a token that nobody holds. */
 async function receive({ recipient, record, uses, invitation, target }: Wanted, encoded: Secret) {
   const text = encoded.reveal();
   if (!recipient) {
@@ -171,10 +175,10 @@ async function receive({ recipient, record, uses, invitation, target }: Wanted, 
     return { sealed: await sealOperationToken(target, uses, made, invitation.keepFor) };
   }
   if (await isEncryptedOnlyTo(recipient, text)) return { encrypted: text };
-  throw new RunbookError('RESPONSE_INVALID', 'The encoded token is not encrypted to the recipient alone.');
+  throw new RunbookError('RESPONSE_INVALID', 'The encoded token is not encrypted to the recipient only.');
 }
 
-/** Where the record keeps the token for a later run. */
+/** The reservation of a token that the record keeps for a later run. */
 function keptFor({ invitation: { keepFor }, uses }: Wanted, holders: readonly string[]) {
   if (keepFor === undefined) return {};
   const { wid, rid } = currentExecution().run;
@@ -183,12 +187,12 @@ function keptFor({ invitation: { keepFor }, uses }: Wanted, holders: readonly st
   return { kept: { until, uses: [...uses], holders: [...holders], wid, rid, at: new Date(now).toISOString() } };
 }
 
-/** The run holds the token, sealed, and deletes it; a run that ends without that leaves it to nobody. */
+/** The run holds the sealed token and deletes it. If the run ends without doing so, nobody else can. */
 function notNoted(cluster: string): Finding {
   return {
     severity: 'critical',
     code: TOKEN_NOT_IN_RECORD,
-    text: `The operation token of ${cluster} was generated, and the record could not be written afterwards.`,
-    next: `This run deletes the token at its end, once the record answers again: see to that, and terminate nothing. A token that the report does not call deleted is alive, and nobody can read it: ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe.`,
+    text: `The operation token of ${cluster} was generated, but the record could not be written afterwards.`,
+    next: `Make the record answer again, and do not terminate this run: it then deletes the token at its end. If the report does not show the token as deleted, it is alive and nobody can read it. Ask the service's vendor how to end it, or end all operation tokens by disabling and re-enabling DR on ${cluster} when it is safe.`,
   };
 }

@@ -10,45 +10,47 @@ import { CHANGE_TIMEOUT_MS, awaitState } from '../read-act-confirm';
 /** Cancellations and starts that may fail in a row before the slot counts as unusable. */
 const MAX_TRIES = 6;
 const READ_BUDGET_MS = 30_000;
-/** Between two reads while there is no active node: a burst is short, and the outage waits for it. */
+/** Pause between two reads while there is no active node: short, because the outage waits for the burst. */
 const READ_POLL_MS = 100;
 
-/** The single slot of a cluster, as one token generation sees it. */
+/** The single generation slot of a cluster, from the view of one token generation. */
 export interface Slot {
   readonly endpoints: GenerationEndpoints<GeneratedTokenKind>;
   readonly cluster: string;
   readonly kind: GeneratedTokenKind;
-  /** The OpenPGP key to which the service encrypts the token: base64 of the binary public key. For a start alone. */
+  /**
+   * The OpenPGP key to which the service encrypts the token: base64 of the binary public key. Used for a start only.
+   */
   readonly pgpPublicKey: string;
-  /** Of that key, by which our attempt is told from another's: lower-case hexadecimal. */
+  /** Fingerprint of that key, lower-case hexadecimal. It distinguishes our attempt from somebody else's. */
   readonly pgpFingerprint: string;
   /**
-   * Where somebody else may use the same key by hand, as the recipient of a root token: digests of the nonces that we
-   * started. Then the key says nothing, and only the nonce does. Every start of ours adds to it.
+   * Digests of the nonces of the attempts that we started; every start adds one. Set if somebody else may use the same
+   * key manually, such as the recipient of a root token: then only the nonce identifies our attempt.
    */
   readonly nonces: Set<string> | undefined;
-  /** X-Vault-Token of the calls, where the service asks for one. */
+  /** X-Vault-Token of the calls, if the service requires one. */
   readonly token: Secret | undefined;
 }
 
-/** SHA-256 of a nonce: the nonce itself is told nowhere. */
+/** SHA-256 of a nonce: the nonce itself is never shown. */
 export function digestOf(nonce: string): string {
   return createHash('sha256').update(nonce).digest('base64url');
 }
 
-/** Whether an attempt that is there is ours: by the fingerprint of our key, and by its nonce where that does not suffice. */
+/** Whether the present attempt is ours: by the fingerprint of our key and, if that does not suffice, by its nonce. */
 function isOurs({ pgpFingerprint, nonces }: Slot, seen: GenerationAttempt): boolean {
   const { started, nonce = '' } = seen;
   return started && seen.pgpFingerprint === pgpFingerprint && (nonces?.has(digestOf(nonce)) ?? true);
 }
 
-/** Whether it is this very attempt of ours. */
+/** Whether it is exactly this attempt of ours. */
 export function isThis(slot: Slot, { nonceDigest }: Pick<OwnAttempt, 'nonceDigest'>, seen: GenerationAttempt): boolean {
   return isOurs(slot, seen) && digestOf(seen.nonce ?? '') === nonceDigest;
 }
 
 /**
- * Starts our attempt. An attempt of ours that is there already is cancelled first; another's never.
+ * Starts our attempt. Cancels an earlier attempt of ours first; never cancels somebody else's.
  *
  * @throws RunbookError ATTEMPT_FOREIGN, ATTEMPT_LOST
  */
@@ -71,9 +73,9 @@ export async function startOwn(execution: Execution, slot: Slot): Promise<Genera
       if (!isRunbookError(error)) throw error;
       const seen = await readAttempt(execution, slot);
       const isOfKey = seen.started && seen.pgpFingerprint === pgpFingerprint;
-      // A start that was refused for certain made no attempt: one with the very same key is then somebody else's.
+      // A start that was certainly refused created no attempt: one with the same key is then somebody else's.
       if (isOfKey && !(slot.nonces && error.outcomeKnown)) return ours(slot, seen);
-      // A fixed refusal, such as a missing right, does not go away by itself.
+      // A permanent refusal, such as a missing right, does not go away by itself.
       if ((error.outcomeKnown && !error.retryable && error.code !== 'BAD_REQUEST') || tries >= MAX_TRIES) throw error;
     }
   }
@@ -90,7 +92,7 @@ function notCancellable(cluster: string, tries: number): RunbookError {
     cluster,
     observed: `still there after ${tries} cancellations`,
     needed: 'a free slot',
-    next: `Look at ${cluster}, then retry: no holder is asked again.`,
+    next: `Check ${cluster}, then retry. No holder is asked again.`,
   });
 }
 
@@ -110,9 +112,9 @@ export async function readAttempt(
 }
 
 /**
- * Frees the single slot, where the attempt in it is ours.
+ * Frees the single slot, if the attempt in it is ours.
  *
- * @returns false where one of ours may be there still
+ * @returns false if an attempt of ours may still be there
  */
 export async function cancelOwn(slot: Slot): Promise<boolean> {
   const { endpoints, token } = slot;
@@ -120,7 +122,7 @@ export async function cancelOwn(slot: Slot): Promise<boolean> {
     if (!isOurs(slot, await endpoints.readAttempt({ token }))) return true;
   } catch (error) {
     if (!isRunbookError(error)) throw error;
-    // What is no DR secondary any more has no such attempt.
+    // A cluster that is no longer a DR secondary has no such attempt.
     return error.code === 'BAD_REQUEST';
   }
   return endpoints.cancelAttempt({ token, timeoutMs: CHANGE_TIMEOUT_MS }).then(
@@ -132,35 +134,34 @@ export async function cancelOwn(slot: Slot): Promise<boolean> {
   );
 }
 
-/** What the service said to a last share that gave no token. `not-sent`: it is certain that it did not arrive. */
+/** The service's answer to a last share that gave no token. `not-sent`: it certainly did not arrive. */
 type LastAnswer = 'refused' | 'not-sent' | 'unknown';
 
-/** Our attempt as it is seen after the last share. `waiting`: it holds shares. `reset`: it holds none. */
+/** The state of our attempt after the last share. `waiting`: it holds shares. `reset`: it holds none. */
 type SeenAfter = 'waiting' | 'reset' | 'gone' | 'unreadable';
 
 /**
- * The core of a token generation: what the service answered, and what a look afterwards shows, say what follows. `next-set`:
- * these shares do not make a token together. `again`: no token came of it, the same shares make another attempt. `alarm`: a
- * token may exist that nobody holds.
+ * The core of a token generation: the service's answer and the state afterwards determine what follows. `next-set`:
+ * these shares do not make a token together. `again`: no token was generated; use the same shares for another attempt.
+ * `alarm`: a token may exist that nobody holds.
  */
 const AFTER_LAST_SHARE = {
-  // A complete set that does not combine puts the attempt back to no share.
+  // A complete set that does not combine resets the attempt to no shares.
   refused: { waiting: 'again', reset: 'next-set', gone: 'again', unreadable: 'again' },
   'not-sent': { waiting: 'again', reset: 'again', gone: 'again', unreadable: 'again' },
-  // An attempt that is there proves nothing: what was sent may arrive after the look.
+  // A present attempt proves nothing: the share that was sent may arrive after the read.
   unknown: { waiting: 'alarm', reset: 'alarm', gone: 'alarm', unreadable: 'alarm' },
 } as const satisfies Readonly<Record<LastAnswer, Readonly<Record<SeenAfter, string>>>>;
 
 const HOW: Readonly<Record<SeenAfter, string>> = {
-  waiting: 'the answer to the last share was lost; the attempt was seen waiting, and the share may have arrived late',
-  reset:
-    'the answer to the last share was lost; the attempt was seen at progress 0, and the share may have arrived late',
-  gone: 'the answer to the last share was lost, and the attempt was not there afterwards',
-  unreadable: 'what the last share did could not be read',
+  waiting: 'the answer to the last share was lost; the attempt was still waiting, and the share may have arrived late',
+  reset: 'the answer to the last share was lost; the attempt was at progress 0, and the share may have arrived late',
+  gone: 'the answer to the last share was lost, and the attempt was gone afterwards',
+  unreadable: 'the effect of the last share could not be read',
 };
 
 /**
- * Finds out by reads what the last share did, and frees the slot.
+ * Determines by reads what the last share did, and frees the slot.
  *
  * @returns `how` it ended, for an alarm; `isFree`: our attempt is certainly gone
  */
@@ -176,45 +177,46 @@ export async function settleLastShare(
   });
   const there = seen && (isThis(slot, attempt, seen) ? (seen.progress === 0 ? 'reset' : 'waiting') : 'gone');
   const as: SeenAfter = there ?? 'unreadable';
-  // Also after an alarm: what is there could be completed later.
+  // Cancel even after an alarm: a present attempt could be completed later.
   return { next: AFTER_LAST_SHARE[answer][as], how: HOW[as], isFree: await cancelOwn(slot) };
 }
 
-/** Whose key an attempt has, as people compare it: in groups of four. Anything that is no fingerprint is not repeated. */
+/**
+ * The key of an attempt as text, its fingerprint in groups of four. Never quotes anything that is not a fingerprint.
+ */
 function keyInWords(pgpFingerprint: string | undefined): string {
   if (pgpFingerprint === undefined) return 'a one-time password';
   const isFingerprint = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(pgpFingerprint);
-  return isFingerprint ? `key ${(pgpFingerprint.match(/.{4}/g) ?? []).join(' ')}` : 'a key whose fingerprint is odd';
+  return isFingerprint ? `key ${(pgpFingerprint.match(/.{4}/g) ?? []).join(' ')}` : 'a key with an invalid fingerprint';
 }
 
-/** What a person gives, where nobody claims the attempt. */
+/** The command that cancels an attempt that nobody claims. */
 export function cancelCommand(kind: GeneratedTokenKind): string {
   return `vault operator generate-root ${kind === 'operation-token' ? '-dr-token ' : ''}-cancel`;
 }
 
-/** An attempt that is not known to be ours is in the slot: nothing of ours ever cancels it. */
+/** The error if the attempt in the slot is not known to be ours. This program never cancels such an attempt. */
 function foreignAttempt(
   { cluster, kind, pgpFingerprint: wanted }: Slot,
   { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt,
 ) {
   const mark = attemptMark(nonce);
   const observed = `attempt ${mark} with ${keyInWords(pgpFingerprint)}, ${progress} of ${required} key shares given`;
-  const shown = `shows a nonce that begins with ${mark}. They end or cancel it, then retry.`;
-  const cancel = `\`${cancelCommand(kind)}\`, then retry.`;
-  const told =
+  const shown = `shows a nonce that begins with ${mark}. They finish or cancel it, then retry.`;
+  const cancel = `run \`${cancelCommand(kind)}\`, then retry.`;
+  const { message, next } =
     pgpFingerprint === wanted
       ? {
-          message: `A generation attempt with the recipient's key is under way on ${cluster}, and this run does not know it.`,
-          next: `Ask the recipient whether they began it by hand: then their tool ${shown} Otherwise it may be of a worker of this run that ended before it could say so: ${cancel}`,
+          message: `A generation attempt with the recipient's key is under way on ${cluster}, but this run does not know it.`,
+          next: `Ask the recipient whether they started it manually. If so, their tool ${shown} Otherwise it may belong to a worker of this run that ended before it could report it: ${cancel}`,
         }
       : {
           message: `Somebody else's generation attempt is under way on ${cluster}.`,
-          next: `Find out whose it is: the owner's key has this fingerprint, and their tool ${shown} Where nobody claims it: ${cancel}`,
+          next: `Find out whose it is: the owner's key has this fingerprint, and their tool ${shown} If nobody claims it, ${cancel}`,
         };
-  const { message, next } = told;
   return new RunbookError('ATTEMPT_FOREIGN', message, {
     ...{ cluster, observed, next },
-    needed: 'the free slot, or our own attempt',
+    needed: 'a free slot, or our own attempt',
   });
 }
 

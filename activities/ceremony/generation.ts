@@ -23,35 +23,35 @@ import { cancelOwn, digestOf, isThis, readAttempt, settleLastShare, startOwn } f
 import type { ArrivedShare, Tried } from './shares';
 import { holdersOf, nextSet, openInHand, openLast } from './shares';
 
-/** Attempts that one token generation may lose to leader changes and lost answers before it gives up. */
+/** Attempts that one token generation may lose to leader changes and lost answers before it fails. */
 const MAX_LOST = 6;
-/** An attempt that was seen longer ago, ms, is looked at again before its last share: the leader may be another by now. */
+/** An attempt last read longer ago, ms, is read again before its last share: the leader may have changed. */
 const FRESH_MS = 1_000;
 
-/** One token generation that was verified: the holders were asked for exactly this. */
+/** One verified token generation: the holders were asked for exactly this. */
 interface Generation extends Wanted {
   readonly access: ClusterAccess;
   readonly slot: Slot;
 }
 
-/** What {@link startGeneration} is told beside what each activity is. */
+/** The input of {@link startGeneration} besides what each activity gets. */
 interface StartInput extends GenerationInput, Tried {
-  /** Arrival numbers of the shares in hand. */
+  /** Arrival numbers of the collected shares. */
   readonly shares: readonly number[];
-  /** Attempts that were lost already. */
+  /** Attempts that were already lost. */
   readonly lost: number;
 }
 
 /**
- * Starts an attempt and gives all key shares but the last, of the first set that was not rejected. An attempt is lost where
- * a share is not seen to be taken: another one is started, so that no attempt gets a share twice.
+ * Starts an attempt and gives all key shares but the last, from the first set that was not rejected. If the state does
+ * not confirm a share, the attempt counts as lost and another one is started, so that no attempt gets a share twice.
  */
 export async function startGeneration(
   input: StartInput,
 ): Promise<{ readonly attempt: OwnAttempt } | GenerationOutcome> {
   const execution = currentExecution();
   const record = await keysOf(input);
-  // Opened while the cluster answers.
+  // Open the shares while waiting for the cluster.
   const opening = openInHand(record, input.shares);
   opening.catch(() => undefined);
   const generation = await prepare(await askedOf(input, record), input, record, true);
@@ -75,13 +75,13 @@ export async function startGeneration(
     }
     throw lostAgainAndAgain(slot.cluster);
   } catch (error) {
-    // The slot is the service's only one: whatever went wrong, ours does not stay in it. Where it may, the run must know.
+    // The service has only one slot: whatever went wrong, ours must not stay in it. If it may, the run must know.
     execution.doubt.mayHaveSent = (await execution.mayBeGivenUp()) || !(await cancelOwn(slot));
     throw error;
   }
 }
 
-/** @returns the token where somebody else gave our attempt a share, so that ours completed it */
+/** @returns the token, if somebody else gave our attempt a share, so that our share completed it */
 async function giveAllButLast(
   slot: Slot,
   set: readonly ArrivedShare[],
@@ -94,20 +94,20 @@ async function giveAllButLast(
     if (answer.kind === 'denied') throw answer.error;
     if (answer.kind === 'attempt' && answer.attempt.encodedToken !== undefined) return answer.attempt.encodedToken;
     if (answer.kind === 'attempt' && answer.attempt.progress === progress + 1) continue;
-    // Without a clear answer the state decides what the share did. An attempt with another nonce is not this one.
+    // Without a clear answer, the state shows what the share did. An attempt with another nonce is not this one.
     const seen = await readAttempt(currentExecution(), slot);
     if (seen.nonce !== nonce || seen.progress !== progress + 1) return 'lost';
   }
   return 'given';
 }
 
-/** What the service said to one share. */
+/** The service's answer to one share. */
 type Given =
   | { readonly kind: 'attempt'; readonly attempt: GenerationAttempt }
   | { readonly kind: 'refused' }
-  /** The service takes nothing from us. */
+  /** The service accepts nothing from us. */
   | { readonly kind: 'denied'; readonly error: RunbookError }
-  /** No clear answer. `not-sent`: it is certain that the share did not arrive. */
+  /** No clear answer. `not-sent`: the share certainly did not arrive. */
   | { readonly kind: 'unknown' | 'not-sent' };
 
 async function give({ endpoints, token }: Slot, key: Secret<'key-share'>, nonce: string): Promise<Given> {
@@ -123,9 +123,9 @@ async function give({ endpoints, token }: Slot, key: Secret<'key-share'>, nonce:
 }
 
 /**
- * Gives the last share, and is never tried again: that it is in the history is the note that a token may exist. Where it
- * does not say itself how it ended, {@link settleGeneration} finds it out; where the run was ended, the entry of the record
- * says it to the next worker that looks.
+ * Gives the last share. Never retried: its presence in the history means that a token may exist. If it does not report
+ * how it ended, {@link settleGeneration} finds out. If the run was ended, the entry in the record tells the next worker
+ * that checks.
  */
 export async function completeGeneration(
   input: GenerationInput & { readonly attempt: OwnAttempt },
@@ -135,11 +135,11 @@ export async function completeGeneration(
   doubt.mayHaveSent = false;
   const { attempt } = input;
   const record = await keysOf(input);
-  // May wait long for a silent cluster: a run that is terminated meanwhile leaves no note, and so no alarm.
+  // May wait long for a silent cluster: a run that is terminated during this wait leaves no note, and so no alarm.
   const generation = await prepare(await askedOf(input, record), input, record, false);
   const { slot } = generation;
   const given = await giveLast(generation, attempt).catch(async (error: unknown) => {
-    // Nobody gave it, and nobody will. Its note may still be on its way to the record.
+    // The share was not given and never will be. Its note may still be on its way to the record.
     if (!doubt.mayHaveSent) await noteNoToken(generation, attempt);
     throw error;
   });
@@ -147,9 +147,9 @@ export async function completeGeneration(
     return keepToken(generation, attempt, given.attempt.encodedToken, given.givers);
   let next: 'again' | 'next-set' = 'again';
   if (given) {
-    // Nothing may stop what finds out whether there is a token.
-    const onward = { ...execution, signal: new AbortController().signal, throwIfCancelled: () => undefined };
-    const seen = await settleLastShare(onward, slot, attempt, given.kind === 'attempt' ? 'unknown' : given.kind);
+    // Nothing may interrupt finding out whether there is a token.
+    const uninterrupted = { ...execution, signal: new AbortController().signal, throwIfCancelled: () => undefined };
+    const seen = await settleLastShare(uninterrupted, slot, attempt, given.kind === 'attempt' ? 'unknown' : given.kind);
     if (seen.next === 'alarm') return alarm(generation, attempt, seen);
     next = seen.next;
   }
@@ -157,26 +157,27 @@ export async function completeGeneration(
   return { next, findings: [] };
 }
 
-/** @returns undefined where the attempt is not there any more as it was left: nothing was given, and the slot is freed */
+/** @returns undefined if the attempt is no longer there as it was left: nothing was given, and the slot is freed */
 async function giveLast(generation: Generation, attempt: OwnAttempt) {
   const execution = currentExecution();
   const { doubt, signal } = execution;
   const { slot, record } = generation;
   const { client } = generation.access;
-  const look = async () => {
-    // A share that finds no active node was certainly not sent; one that goes to the former one leaves a doubt.
+  const check = async () => {
+    // A share that finds no active node was certainly not sent; for one sent to the former active node that is
+    // uncertain.
     client.forgetActiveNode();
     await client.activeNode({ signal }).catch(orElse(signal, () => undefined));
     return readAttempt(execution, slot);
   };
   const began = Date.now();
-  // The record takes longest: it is written while everything else is looked up.
+  // Writing the record takes longest: everything else is read meanwhile.
   const noting = noteLastShare(generation, attempt);
   noting.catch(() => undefined);
-  const both = Promise.all([openLast(record, attempt.set), look()]);
+  const both = Promise.all([openLast(record, attempt.set), check()]);
   const [{ last, givers }, first] = await both.finally(() => noting);
   const isFresh = Date.now() - began <= FRESH_MS;
-  const seen = isFresh ? first : await look();
+  const seen = isFresh ? first : await check();
   const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
   if (!last || !waits || seen.nonce === undefined) {
     await cancelOwn(slot);
@@ -190,12 +191,14 @@ async function giveLast(generation: Generation, attempt: OwnAttempt) {
   throw answer.error;
 }
 
-/** Finds out by reads what became of an attempt of this run, and frees the slot. Any worker can: it needs no keys. */
+/**
+ * Determines by reads what became of an attempt of this run, and frees the slot. Needs no keys: any worker can do it.
+ */
 export async function settleGeneration(input: {
   readonly deployment: string;
   readonly cluster: string;
   readonly ceremony: Pick<CeremonyHandle, 'cid' | 'invitation'>;
-  /** Absent where the run does not know it: all shares but the last were not given. */
+  /** Absent if the run does not know it: then not even all shares but the last were given. */
   readonly attempt?: OwnAttempt | undefined;
   /** Whether its last share may have been given. */
   readonly mayBeSent: boolean;
@@ -205,29 +208,29 @@ export async function settleGeneration(input: {
   const { deployment, cluster, attempt, mayBeSent } = input;
   const asked = await askedOf(input, input.ceremony);
   const { kind } = asked.invitation;
-  // What the last share made, or what is known of it, was noted before the worker could say so.
+  // The result of the last share was written to the record before the worker could report it.
   const noted = mayBeSent && attempt ? await notedOf(asked, attempt) : undefined;
   const made = tokenIn(noted);
   if (made) return made;
-  // Told already; whether its attempt was cancelled is not known.
-  const told = noted?.how === undefined ? [] : [orphanFinding(kind, cluster, noted.how)];
+  // Already reported; whether its attempt was cancelled is unknown.
+  const reported = noted?.how === undefined ? [] : [orphanFinding(kind, cluster, noted.how)];
   try {
     const access = clusters.of(deployment, cluster);
     const { version } = await access.client.sys.health({ signal });
     const slot = await slotOf(asked, access, version, attempt ? [attempt] : []);
-    const answer = mayBeSent && told.length === 0 ? 'unknown' : 'not-sent';
+    const answer = mayBeSent && reported.length === 0 ? 'unknown' : 'not-sent';
     const { next, ...ended } = await settleLastShare(execution, slot, attempt ?? { nonceDigest: '' }, answer);
     if (next === 'alarm' && attempt) return await alarm(asked, attempt, ended);
     if (attempt) await noteNoToken(asked, attempt);
-    return { next: 'again', findings: [...told, ...(ended.isFree ? [] : [attemptLeft(cluster, attempt)])] };
+    return { next: 'again', findings: [...reported, ...(ended.isFree ? [] : [attemptLeft(cluster, attempt)])] };
   } catch (error) {
-    // No end: this attempt of the activity was cancelled, or nobody can say whether it counts.
+    // Not settled: this attempt of the activity was cancelled, or it is unknown whether it counts.
     if (!isRunbookError(error) || signal.aborted || error.code === 'TEMPORAL_UNAVAILABLE') throw error;
-    const how = 'what the last share did could not be read';
-    if (mayBeSent && attempt && told.length === 0) return alarm(asked, attempt, { how, isFree: false });
+    const how = 'the effect of the last share could not be read';
+    if (mayBeSent && attempt && reported.length === 0) return alarm(asked, attempt, { how, isFree: false });
     return {
       next: 'again',
-      findings: [...told, attemptLeft(cluster, attempt, `it could not be read (${error.code})`)],
+      findings: [...reported, attemptLeft(cluster, attempt, `it could not be read (${error.code})`)],
     };
   }
 }
@@ -237,7 +240,7 @@ function keysOf({ ceremony: { cid, epoch } }: GenerationInput): Promise<KeyRecor
   return keyRecords.read({ run, cid, epoch });
 }
 
-/** @throws RunbookError DOCUMENT_INVALID where this run asked nobody for a token of this cluster */
+/** @throws RunbookError DOCUMENT_INVALID if this run asked nobody for a token of this cluster */
 async function askedOf(
   { deployment, cluster }: { readonly deployment: string; readonly cluster: string },
   signed: Pick<CeremonyHandle, 'cid' | 'invitation'>,
@@ -255,7 +258,7 @@ async function askedOf(
   });
 }
 
-/** Verifies that exactly this was asked of the holders, and approved where it must be. */
+/** Verifies that the holders were asked for exactly this and, if approval is required, that people approved it. */
 async function prepare(asked: Asked, input: GenerationInput, record: KeyRecord, begins: boolean): Promise<Generation> {
   const { deployment, invitation, target } = asked;
   const { cluster } = target;
@@ -273,15 +276,15 @@ async function prepare(asked: Asked, input: GenerationInput, record: KeyRecord, 
   demandAsked(asked, wanted, { clusterId, fingerprint: key.fingerprint });
   if (recipient) {
     const operation = kind === 'root-token' ? 'root-token.generate' : 'operation-token.hand-over';
-    const doing = { operation, on: { cluster, clusterId }, detail: key.fingerprint } as const;
-    await verifyApproved(deployment, invitation.cid, wanted.authority, doing, begins);
+    const requested = { operation, on: { cluster, clusterId }, detail: key.fingerprint } as const;
+    await verifyApproved(deployment, invitation.cid, wanted.authority, requested, begins);
   }
   const slot = await slotOf(asked, access, version, input.attempts, key.pgpPublicKey);
   const uses = kind === 'operation-token' ? wanted.uses : [];
   return { ...asked, access, record, slot, uses, recipient };
 }
 
-/** The slot, in which attempts are ours that have the key of the invitation: and, with a recipient's, one of these nonces. */
+/** The slot. An attempt is ours if it has the key of the invitation and, for a recipient's key, one of these nonces. */
 async function slotOf(
   { target: { cluster }, invitation: { kind, pgp: pgpFingerprint, forPerson } }: Asked,
   access: ClusterAccess,
@@ -295,7 +298,7 @@ async function slotOf(
   return { endpoints: endpointsOf(access, kind), kind, cluster, pgpPublicKey, pgpFingerprint, token, nonces };
 }
 
-/** @throws RunbookError DOCUMENT_INVALID where the invitation, which the holders saw, is for something else */
+/** @throws RunbookError DOCUMENT_INVALID if the invitation that the holders saw is for something else */
 function demandAsked(
   { invitation, target: { cluster, clusterId, uses: allowed } }: Asked,
   wanted: GenerationInput['wanted'],
@@ -313,12 +316,12 @@ function demandAsked(
   });
 }
 
-/** Once key shares were sent, in whichever epoch of this ceremony, it is brought to its end. */
+/** A ceremony that has sent key shares, in any epoch, is completed: it needs no authority to begin again. */
 async function verifyApproved(
   deployment: string,
   cid: string,
   authority: Authority | undefined,
-  doing: AllowedOperation,
+  requested: AllowedOperation,
   begins: boolean,
 ): Promise<void> {
   if (!authority)
@@ -327,10 +330,10 @@ async function verifyApproved(
   const epochs = await keyRecords.ofRun(run);
   const wasUsed = epochs.some((each) => each.cid === cid && each.firstBurst !== undefined);
   const verify = begins && !wasUsed ? verifyBeginning : verifyOperation;
-  await verify({ deployment, authority }, doing);
+  await verify({ deployment, authority }, requested);
 }
 
-/** @throws RunbookError KEY_RECORD_MISSING where the time for which the holders gave their shares is over */
+/** @throws RunbookError KEY_RECORD_MISSING if the time for which the holders gave their shares is over */
 async function demandUsable(cluster: string, destroyAfter: number): Promise<void> {
   await currentExecution().assertCurrentAttempt();
   if (Date.now() < destroyAfter * 1000) return;
@@ -349,6 +352,6 @@ function lostAgainAndAgain(cluster: string): RunbookError {
     cluster,
     observed: 'the attempt disappears between the shares',
     needed: 'an active node that stays active for a few seconds',
-    next: 'Find out why the active node changes, then retry: no holder is asked again.',
+    next: 'Find out why the active node changes, then retry. No holder is asked again.',
   });
 }

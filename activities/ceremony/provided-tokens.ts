@@ -17,17 +17,17 @@ import { awaitIdentity, openOperationToken, sealOperationToken } from '../tokens
 import { awaitState } from '../read-act-confirm';
 
 const LOOKUP_TIMEOUT_MS = 5_000;
-/** So many refusals in a row are one. */
+/** Refusals in a row that count as a real refusal. */
 const REFUSALS = 3;
 const ANSWER_BUDGET_MS = 30_000;
-/** The check answers when it is through, which takes long on a large store. */
+/** The check answers when it is complete, which takes long on a large store. */
 const LONGEST_CHECK_MS = 3_600_000;
 
 type Taken = EnvelopeVerdict & { readonly cluster?: string; readonly token?: Sealed<'operation-token'> };
 
 /**
- * Operation tokens that people generated themselves and gave to a run (protocol: "Provided token"): each that counts is
- * sealed for its cluster and uses, and noted before it is told.
+ * Accepts operation tokens that people generated themselves and gave to a run (protocol: "Provided token"). Seals each
+ * valid one for its cluster and uses, and notes it in the record before it reports it.
  */
 export async function takeProvidedTokens(input: {
   readonly deployment: string;
@@ -39,14 +39,14 @@ export async function takeProvidedTokens(input: {
   const record = await keyRecords.read({ run, cid: ceremony.cid, epoch: ceremony.epoch });
   const { invitation } = await readOwnInvitation(record, signingKey);
   if (invitation.collects !== 'tokens')
-    throw new RunbookError('DOCUMENT_INVALID', 'The people were not asked for operation tokens.');
+    throw new RunbookError('DOCUMENT_INVALID', 'This run did not ask people for operation tokens.');
   const verdicts: Taken[] = [];
   for (const signal of await new ArrivedSignals(run).of('share', arrived))
     verdicts.push(await takeOne(deployment, invitation.targets, record, signal));
   return { verdicts };
 }
 
-/** Whether the cluster takes a provided token now, by the one operation that only reads: the Merkle check. */
+/** Whether the cluster accepts a provided token now, tested by the one operation that only reads: the Merkle check. */
 export async function probeProvidedToken(input: {
   readonly deployment: string;
   readonly cluster: string;
@@ -65,21 +65,21 @@ export async function probeProvidedToken(input: {
     read: async () => {
       const { mode } = await readKind(access, 'dr', signal);
       if (mode !== 'secondary')
-        throw new RunbookError('PRECONDITION_FAILED', `${cluster} takes no operation token now.`, {
+        throw new RunbookError('PRECONDITION_FAILED', `${cluster} accepts no operation token now.`, {
           ...{ cluster, observed: mode, needed: 'a DR secondary' },
         });
       return probe(access, drOperationToken, { signal, timeoutMs: Math.min(LONGEST_CHECK_MS, reindexMs) });
     },
-    // A node that restarts refuses living tokens too: only a refusal that stays counts.
+    // A restarting node refuses valid tokens too: only a repeated refusal counts.
     until: ({ state }) => state !== 'refused' || (tries += 1) === REFUSALS,
     pollMs: execution.timing.refusalMs,
     budgetMs: ANSWER_BUDGET_MS,
     describe: ({ text }) => text,
-    needed: `an answer of ${cluster}`,
+    needed: `an answer from ${cluster}`,
     cluster,
   });
   if (probed.state === 'refused') {
-    // Nobody may try to delete what is no operation token of this cluster: it would be called undead for ever.
+    // Drop what is not an operation token of this cluster: a deletion could never be proven.
     const ledger = ledgerOf(execution);
     const entry = (await ledger.open(deployment)).find(
       ({ sealed }) => token.source === 'sealed' && sealed === token.value,
@@ -89,7 +89,7 @@ export async function probeProvidedToken(input: {
   return probed;
 }
 
-/** @param targets - what people were asked for @param record - with the keys that open it */
+/** @param targets - what people were asked for @param record - has the keys that open the envelope */
 async function takeOne(
   deployment: string,
   targets: readonly InvitationTarget[],
@@ -111,7 +111,7 @@ async function takeOne(
   const mine = (await ledger.open(deployment)).filter(
     ({ wid, rid, ...entry }) => wid === run.wid && rid === run.rid && entry.cluster === cluster,
   );
-  // An attempt of this activity before this one took it, and its answer was lost; or it came twice.
+  // An earlier attempt of this activity accepted it and its answer was lost, or it came twice.
   const before = mine.find((entry) => entry.provided === envelopeDigest && entry.sealed !== undefined);
   const taken = { ...verdict('accepted'), cluster };
   if (before?.sealed !== undefined) return { ...taken, token: before.sealed };
@@ -134,9 +134,9 @@ function othersOf(clusters: Clusters, deployment: string, cluster: string): Clus
 }
 
 /**
- * The Merkle check is the one of the six operations that changes nothing (interface 4.1, facts 7).
+ * Uses the Merkle check: the only one of the six operations that changes nothing (interface 4.1, facts 7).
  *
- * @returns `not-checkable`: this version of the service has no such check. What is `refused` is not kept any more
+ * @returns `not-checkable`: this version of the service has no such check. A token that is `refused` is no longer kept
  */
 async function probe(
   { client, entry }: ClusterAccess,
@@ -145,7 +145,7 @@ async function probe(
 ) {
   try {
     await client.dr.secondary.merkleCheck({ drOperationToken }, options);
-    return { state: 'alive' as const, text: `${entry.name} takes it` };
+    return { state: 'alive' as const, text: `${entry.name} accepts it` };
   } catch (error) {
     if (!isRunbookError(error)) throw error;
     const { code } = error;
@@ -158,8 +158,8 @@ async function probe(
 }
 
 /**
- * Whether a primary of the same set knows the token: then it is a root token, or that of somebody, and no operation token,
- * which only the cluster knows that made it. Where none answers it is not known.
+ * Whether a primary of the same set knows the token. If so, it is a root token or an ordinary token, because only the
+ * cluster that generated an operation token knows it. Unknown, hence false, if no primary answers.
  */
 async function isOrdinary(
   others: readonly ClusterAccess[],

@@ -13,9 +13,9 @@ import { verdictOf } from './shares';
 
 const RUNBOOK = 'ceremonyRehearsal';
 
-/* A rehearsal goes the way of a ceremony up to the token generation, and has none: nothing here calls the service. */
+/* A rehearsal follows a ceremony up to the token generation, which it omits: nothing here calls the service. */
 
-/** Somebody who is asked to rehearse. */
+/** A person who is asked to rehearse. */
 export type RehearsingPerson = Awaited<ReturnType<typeof assessRehearsal>>['people'][number];
 /** What an accepted answer proves. */
 export type RehearsalProof = Pick<RehearsalAnswer, 'how' | 'tool'> & {
@@ -24,7 +24,7 @@ export type RehearsalProof = Pick<RehearsalAnswer, 'how' | 'tool'> & {
   readonly at: string;
 };
 
-/** Who is asked: holders and stand-by holders, or those who are named. */
+/** Finds who is asked: all holders and stand-by holders, or those who are named. */
 export async function assessRehearsal(input: {
   readonly deployment: string;
   readonly holders?: readonly string[] | undefined;
@@ -41,7 +41,7 @@ export async function assessRehearsal(input: {
   return { site: await siteFacts(execution, input.deployment), people };
 }
 
-/** Makes the key of the rehearsal and its signed invitation. `threshold` of the handle is the number of the invited. */
+/** Creates the rehearsal's key and its signed invitation. `threshold` of the handle is the number of people invited. */
 export async function createRehearsal(input: {
   readonly deployment: string;
   readonly holders: readonly string[];
@@ -65,7 +65,7 @@ export async function createRehearsal(input: {
   return handleOf(created, created.invitation.holders.length);
 }
 
-/** Checks and opens the answers, and keeps each success of a person before it returns. */
+/** Checks and opens the answers. Each success is in the record before this returns. */
 export async function openRehearsal(input: {
   readonly deployment: string;
   readonly ceremony: CeremonyHandle;
@@ -97,7 +97,7 @@ export async function openRehearsal(input: {
   return { verdicts, proofs };
 }
 
-/** The last time that a person rehearsed. */
+/** A person's last successful rehearsal. */
 const rehearsalRecord = z.strictObject({
   version: z.literal(1),
   deployment: z.string().regex(/^[a-z0-9-]+$/),
@@ -107,10 +107,10 @@ const rehearsalRecord = z.strictObject({
   how: z.enum(['signed', 'principal', 'claimed']),
   wid: z.string(),
   rid: z.string(),
-  /** The person's key, where the answer was signed. */
+  /** The person's key, if the answer was signed. */
   kid: z.string().optional(),
   tool: z.string(),
-  /** The workers' key that signed the invitation, which the person has pinned. */
+  /** The workers' key that signed the invitation; the person has pinned it. */
   workers: z.string(),
 });
 export type RehearsalRecord = z.infer<typeof rehearsalRecord>;
@@ -118,9 +118,9 @@ export type RehearsalRecord = z.infer<typeof rehearsalRecord>;
 export const rehearsals = new RecordTable('rehearsed', rehearsalRecord);
 
 /**
- * Keeps the last time that a person rehearsed. An older one than what is known is left out.
+ * Records a person's last successful rehearsal, unless a newer one is known.
  *
- * @throws ZodError before anything is written where it is none
+ * @throws ZodError if it is not a valid record; nothing is written then
  */
 export async function keepRehearsal(records: Records, last: RehearsalRecord): Promise<void> {
   await rehearsals.put(records, last.deployment, last.holder, last, (now) => now === undefined || now.at < last.at);

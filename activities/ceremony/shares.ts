@@ -1,4 +1,5 @@
-/* What signals brought to a ceremony, read where it arrived and opened where the keys are: verdicts, and the shares to give. */
+/* Envelopes that signals brought to a ceremony: checked, opened on the host with the keys; verdicts, and the shares to
+   give. */
 import type { CeremonyHandle, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { UNFIT_SHARES } from '../../src/contracts/ceremony';
 import { holdsTokenAlone } from '../../src/contracts/plain-shares';
@@ -13,11 +14,11 @@ import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import { currentExecution } from '../execution';
 
-/** Nothing that arrives is meant for it: only plain text is told apart. */
+/** A ceremony to which no envelope belongs: only plain text is then recognized. */
 const NO_CEREMONY = { cid: '', epoch: 0, invitationDigest: '', holders: [], exp: 0 };
-const NO_CEREMONY_TEXT = 'refused: this run collects no key shares now';
+const NO_CEREMONY_TEXT = 'refused: this run is not collecting key shares now';
 
-/** While no ceremony is under way: everything is refused, and a key share in plain text is still noticed. */
+/** For the time without a ceremony: refuses everything, but still detects a key share in plain text. */
 export async function checkUnaskedShares(input: {
   readonly deployment: string;
   readonly arrived: readonly number[];
@@ -29,17 +30,17 @@ export async function checkUnaskedShares(input: {
     const { arrival } = signal;
     const examined = await examineEnvelope(signal, NO_CEREMONY, people);
     const noticed = 'refused' in examined ? verdictOf(people, signal, examined.refused) : undefined;
-    const isTold = noticed?.eventId !== undefined || noticed?.code === 'undecodable';
-    verdicts.push(isTold ? noticed : { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT });
+    const isReported = noticed?.eventId !== undefined || noticed?.code === 'undecodable';
+    verdicts.push(isReported ? noticed : { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT });
   }
   return { verdicts };
 }
 
-/** Both stages of the check: those in hand are looked at again beside what arrived. */
+/** Both stages of the check. Envelopes collected before are checked again together with the new ones. */
 export async function openEnvelopes(input: {
   readonly deployment: string;
   readonly ceremony: CeremonyHandle;
-  /** Numbers of the signals that brought the shares in hand, and of those that arrived. */
+  /** Numbers of the signals that brought the collected shares, and of the new signals. */
   readonly held: readonly number[];
   readonly arrived: readonly number[];
 }): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }> {
@@ -51,11 +52,10 @@ export async function openEnvelopes(input: {
   return { verdicts: fresh.map((each) => verdictOf(inventory.people, each.arrived, each.receipt)) };
 }
 
-const NO_SENDER_TEXT = 'refused: the server recorded nobody as its sender: is authentication on?';
+const NO_SENDER_TEXT = 'refused: the server recorded no sender: is authentication on?';
 
 /**
- * What people are told of an envelope, also of one that could not be read. The event is named where what stands in it is to
- * be purged.
+ * What people are told about an envelope, even if it could not be read. Names the event if its content must be purged.
  */
 export function verdictOf(
   people: People,
@@ -74,26 +74,26 @@ export function verdictOf(
   };
 }
 
-/** What these signals brought, opened where the keys are. @param given - as {@link openShares} has it */
+/** The envelopes of these signals, opened on the host with the keys. @param given - as for {@link openShares} */
 async function openArrived(record: KeyRecord, arrivals: readonly number[], given = 0) {
   const { run, inventory } = currentExecution();
   const signals = await new ArrivedSignals(run).of('share', arrivals);
   return openShares(record, signals, inventory.people, given);
 }
 
-/** Sets of shares that are tried at most before the holders are asked again: every set of 3 out of 5 shares. */
+/** Maximum sets of shares to try before the holders are asked again: enough for every set of 3 out of 5 shares. */
 const MAX_SETS = 10;
 
-/** What a cluster rejected of the shares in hand. */
+/** The sets of collected shares that a cluster rejected. */
 export interface Tried {
   readonly cluster: string;
   /** The sets that this cluster rejected. */
   readonly rejected: readonly (readonly number[])[];
-  /** How many of them since the shares in hand changed. */
+  /** How many of them since the collected shares changed. */
   readonly tried: number;
 }
 
-/** A share in hand, with the number of the signal that brought it. */
+/** A collected share, with the number of the signal that brought it. */
 export interface ArrivedShare {
   readonly arrival: number;
   readonly holder: string;
@@ -101,9 +101,9 @@ export interface ArrivedShare {
 }
 
 /**
- * The shares that signals brought, in their order.
+ * The shares that signals brought, in the order of the signals.
  *
- * @throws RunbookError SHARES_MISSING where fewer fit together than are needed
+ * @throws RunbookError SHARES_MISSING if fewer fit together than are needed
  */
 export async function openInHand(record: KeyRecord, arrivals: readonly number[]): Promise<ArrivedShare[]> {
   const opened = await openArrived(record, arrivals);
@@ -114,7 +114,7 @@ export async function openInHand(record: KeyRecord, arrivals: readonly number[])
   return shares;
 }
 
-/** The last share of a set, which alone is opened, and whose shares the set has: the others were given already. */
+/** The last share of a set, and the holders of the set. Only the last one is opened: the others were already given. */
 export async function openLast(record: KeyRecord, set: readonly number[]) {
   const opened = await openArrived(record, set, set.length - 1);
   const givers = new Set(opened.flatMap(({ receipt }) => (fits(receipt) ? (receipt.holder ?? []) : [])));
@@ -126,17 +126,20 @@ function fits({ verdict }: EnvelopeReceipt): boolean {
   return verdict === 'accepted';
 }
 
-/** Some mistakes show only beside the shares of others, such as an odd length: whose share counts no more, and why. */
+/**
+ * Some mistakes, such as an unusual length, show only next to other shares: the error names whose share no longer
+ * counts, and why.
+ */
 function sharesMissing(opened: readonly CheckedShare[], needed: number): RunbookError {
   const receipts = opened.map(({ receipt }) => receipt);
   const unfit = receipts.filter((receipt) => !fits(receipt) && receipt.verdict !== 'superseded');
   const whose = unfit.map(({ holder = 'somebody', verdict }) => `; ${holder}: ${ENVELOPE_VERDICTS[verdict]}`).join('');
   const fit = receipts.filter(fits).length;
-  return new RunbookError('SHARES_MISSING', `Only ${fit} of ${needed} key shares verify.`, {
+  return new RunbookError('SHARES_MISSING', `Only ${fit} of ${needed} key shares are valid.`, {
     about: UNFIT_SHARES,
     observed: `${fit}${whose}`,
     needed: `${needed}`,
-    next: 'Those who are named give their shares again, or a further holder gives theirs.',
+    next: 'The holders named here give their shares again, or another holder gives theirs.',
   });
 }
 
@@ -145,10 +148,10 @@ export function holdersOf(shares: readonly ArrivedShare[]): string[] {
 }
 
 /**
- * The set of shares to try now: the earliest holders' first, and once one was rejected those with the newest share, since the
- * others were tried before it came.
+ * The set of shares to try now: the earliest shares first. After a rejection, sets with the newest share come first,
+ * because the others were tried before it came.
  *
- * @throws RunbookError SHARES_REJECTED where none is left, or enough were tried since the shares in hand changed
+ * @throws RunbookError SHARES_REJECTED if no set is left, or enough were tried since the collected shares changed
  */
 export function nextSet(
   { cluster, rejected, tried }: Tried,
@@ -166,14 +169,14 @@ export function nextSet(
     `${cluster} rejected ${tried} ${tried === 1 ? 'set' : 'sets'} of ${threshold} out of ${shares.length} key shares.`,
     {
       cluster,
-      observed: `${tried} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${tried < all ? `at most ${MAX_SETS} at a time, ` : ''}and all rejected; holders: ${holdersOf(shares).join(', ')}`,
+      observed: `${tried} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried${tried < all ? ` (at most ${MAX_SETS} at a time)` : ''}, all rejected; holders: ${holdersOf(shares).join(', ')}`,
       needed: `${threshold} shares of this cluster's key`,
-      next: 'At least one of these shares is wrong, and none is proven to be. A holder corrects theirs, or a further holder gives theirs: then subsets tell which. No set is tried twice.',
+      next: 'At least one of these shares is wrong; it is not known which. A holder corrects theirs, or another holder gives theirs: further sets then show which one is wrong. No set is tried twice.',
     },
   );
 }
 
-/** Every set of `size` shares, with those of the first ones first. */
+/** Every set of `size` shares; sets with the first shares come first. */
 function* setsOf<S>(shares: readonly S[], size: number): Generator<readonly S[]> {
   if (size === 0) yield [];
   else

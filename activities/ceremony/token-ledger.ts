@@ -16,7 +16,7 @@ import { tellNow } from '../notifications/notifications';
 const entrySchema = z.strictObject({
   version: z.literal(1),
   id: z.uuid(),
-  /** An operation token where it is not said. */
+  /** Defaults to `operation-token`. */
   kind: z.enum(['operation-token', 'root-token']).optional(),
   deployment: z.string(),
   cluster: z.string(),
@@ -27,33 +27,33 @@ const entrySchema = z.strictObject({
   /** The ceremony whose shares make the token. */
   cid: z.string().optional(),
   /**
-   * `under-way`: its last share is being given; one whose run has ended becomes an `orphan`. `handed-over`: a root token was
-   * made, and its recipient alone can read it.
+   * `under-way`: its last share is being given; if its run has ended, the entry becomes an `orphan`. `handed-over`: a
+   * token was generated that only its recipient can read.
    */
   state: z.enum(['under-way', 'alive', 'kept', 'orphan', 'handed-over']),
-  /** What the nonce of its attempt begins with, by which people find it in the audit log. */
+  /** The beginning of its attempt's nonce, by which people find it in the audit log. */
   mark: z.string().optional(),
-  /** Of an `orphan`: what happened, in the words of the alarm. */
+  /** For an `orphan`: what happened, as text for the alarm. */
   how: z.string().optional(),
-  /** Of a token that people provided: the digest of its envelope. */
+  /** For a token that people provided: the digest of its envelope. */
   provided: z.string().optional(),
-  /** Sealed; absent where nobody holds the token. */
+  /** The sealed token; absent if nobody holds it. */
   sealed: z.custom<Sealed<'operation-token'>>((value) => typeof value === 'string').optional(),
-  /** Made for a later run, which takes it once: `wid` and `rid` here are of the run that made it. */
+  /** Kept for a later run, which can take it once. `wid` and `rid` here are those of the run that generated it. */
   kept: z
     .object({
       until: z.iso.datetime(),
       uses: z.array(tokenUse),
-      /** Whose key shares made it. */
+      /** Holders whose key shares generated it. */
       holders: z.array(z.string()),
       ...{ wid: z.string(), rid: z.string(), at: z.string() },
     })
     .optional(),
-  /** A token of a recipient, encrypted to them alone, until the run has ended. */
+  /** A token for a recipient, encrypted to them only; kept until the run has ended. */
   encoded: z.string().optional(),
-  /** When a worker told people of it: of an alarm. */
+  /** When a worker raised the alarm about it. */
   toldAt: z.string().optional(),
-  /** Its deletion was sent then: a refusal since is the proof that it is dead. */
+  /** When its deletion was sent: a refusal since then proves that it is dead. */
   deletionSentAt: z.string().optional(),
   at: z.string(),
 });
@@ -61,38 +61,38 @@ export type LedgerEntry = z.infer<typeof entrySchema>;
 const tokens = new RecordTable('token', entrySchema);
 
 /**
- * The generated tokens that a deployment's record knows of: cluster, run and state, never a readable token. It outlives
- * runs, so that what one run could not delete a later one can. What was written is durable when a call returns.
+ * The generated tokens in a deployment's record: cluster, run and state, never a readable token. It outlives runs, so
+ * that a later run can delete what an earlier one could not. Writes are durable when a call returns.
  */
 export class TokenLedger {
   readonly #records: Records;
   readonly #alarm: ((entry: LedgerEntry) => void) | undefined;
 
-  /** @param alarm told of each orphan when it is noted, also where it cannot be */
+  /** @param alarm called for each orphan when it is written, even if writing fails */
   constructor(records: Records, alarm?: (entry: LedgerEntry) => void) {
     this.#records = records;
     this.#alarm = alarm;
   }
 
   /**
-   * @throws RunbookError RECORD_UNAVAILABLE where the record cannot be written; STATE_DIVERGED where it has the token of
-   * another run or cluster under this number
+   * @throws RunbookError RECORD_UNAVAILABLE if the record cannot be written; STATE_DIVERGED if it has the token of
+   * another run or cluster under this ID
    */
   async write(entry: LedgerEntry): Promise<void> {
     if (!(await this.#put(entry, (now) => now === undefined || isOfSameRun(now, entry)))) throw takenBy(entry);
   }
 
-  /** Notes that a last share is about to be given. Numbers are given once: what stands there already is another's. */
+  /** Notes that a last share is about to be given. IDs are unique: an existing entry belongs to somebody else. */
   async begin(entry: LedgerEntry): Promise<void> {
-    // Its own entry, where the answer to this very write was lost.
+    // Its own entry is accepted: the answer to this write may have been lost.
     const isFree = (now: LedgerEntry | undefined) =>
       now === undefined || (isOfSameRun(now, entry) && now.at === entry.at);
     if (!(await this.#put(entry, isFree))) throw takenBy(entry);
   }
 
   /**
-   * Takes away the note of a last share that made no token. It comes after what this worker was to write before: judged is
-   * what the record holds then.
+   * Removes the note of a last share that generated no token. Runs after any pending write of this worker, and decides
+   * by what the record contains then.
    */
   async drop({ id, deployment, cid, ...of }: Omit<LedgerEntry, 'state'>): Promise<void> {
     const isItsNote = (now: LedgerEntry | undefined) =>
@@ -100,19 +100,19 @@ export class TokenLedger {
     await tokens.put(this.#records, deployment, id, undefined, isItsNote);
   }
 
-  /** Notes an orphan, unless a worker that was thought to be dead has noted the token itself. @returns whether it was done */
+  /** Notes an orphan, unless a worker that seemed dead has noted the token itself. @returns whether it was done */
   async writeOrphan(entry: LedgerEntry): Promise<boolean> {
     return this.#put(entry, (now) => now?.sealed === undefined && now?.encoded === undefined);
   }
 
-  /** For an entry whose token never was, or is proven dead. */
+  /** Removes an entry whose token never existed or is proven dead. */
   async remove({ id, deployment }: LedgerEntry): Promise<void> {
     await tokens.put(this.#records, deployment, id, undefined);
   }
 
   /**
-   * Writes or removes an entry of a worker that is thought to be dead, unless it was changed since it was read: then it
-   * lives, and its entry is its own.
+   * Writes or removes an entry of a worker that seems dead, unless the entry changed since it was read: then the worker
+   * lives, and keeps its entry.
    *
    * @returns whether it was done
    */
@@ -124,8 +124,8 @@ export class TokenLedger {
   }
 
   /**
-   * Every entry of a token that exists, or may, and that somebody here has to do with: also a root token that its run has
-   * not delivered to its recipient.
+   * Every entry of a token that exists or may exist and still needs attention, including one that its run has not
+   * delivered to its recipient.
    */
   async open(deployment: string): Promise<LedgerEntry[]> {
     return (await this.all(deployment)).filter(
@@ -137,7 +137,7 @@ export class TokenLedger {
     return [...(await tokens.all(this.#records, deployment)).values()];
   }
 
-  /** @returns whether it counts: `still` judges what the record holds right before it is written */
+  /** @returns whether it was written: `still` decides by what the record contains right before the write */
   async #put(entry: LedgerEntry, still: (now: LedgerEntry | undefined) => boolean): Promise<boolean> {
     let counts: boolean | undefined;
     try {
@@ -153,12 +153,12 @@ export class TokenLedger {
   }
 }
 
-/** Whether two entries are of one token, as far as the run that makes it knows. */
+/** Whether two entries have the same run and cluster. */
 export function isOfSameRun(one: LedgerEntry, other: Pick<LedgerEntry, 'wid' | 'rid' | 'cluster'>): boolean {
   return one.wid === other.wid && one.rid === other.rid && one.cluster === other.cluster;
 }
 
-/** Whether the record keeps it for a later run, none has taken it, and nobody has begun to delete it. */
+/** Whether the record keeps it for a later run, no run has taken it, and its deletion has not begun. */
 export function isReserved({ kept, wid, rid, deletionSentAt }: LedgerEntry, now = Date.now()): boolean {
   return deletionSentAt === undefined && kept?.wid === wid && kept.rid === rid && Date.parse(kept.until) > now;
 }
@@ -166,29 +166,29 @@ export function isReserved({ kept, wid, rid, deletionSentAt }: LedgerEntry, now 
 function takenBy({ cluster, id }: LedgerEntry): RunbookError {
   return new RunbookError(
     'STATE_DIVERGED',
-    `The record has another token under the number of this attempt on ${cluster}.`,
+    `The record already has another token under the ID of this attempt on ${cluster}.`,
     {
       cluster,
-      observed: `an entry ${id} already`,
-      needed: 'a number that no token has',
-      next: 'Decide retry: another attempt gets a number of its own. Find out who writes to the namespace.',
+      observed: `an entry ${id}`,
+      needed: 'an ID that no token has',
+      next: 'Decide retry: the next attempt gets a new ID. Find out who else writes to the namespace.',
     },
   );
 }
 
 const DEADLINE_MS = 5_000;
 
-/** What telling needs. */
+/** What raising an alarm needs. */
 type Tellers = Pick<ActivityDependencies, 'inventory' | 'log'>;
 
 type AlarmSubject = RunContext & { readonly id: string; readonly deployment: string; readonly cluster?: string };
 
-/** The tokens of the records. Each orphan that is noted is told at once, whatever the run knows or says. */
+/** The ledger of the records. It raises an alarm for each new orphan at once, whatever the run knows or reports. */
 export function ledgerOf(dependencies: Tellers & Pick<ActivityDependencies, 'records'>): TokenLedger {
   return new TokenLedger(dependencies.records, (entry) => tellAlarm(dependencies, entry, alarmOf(entry)));
 }
 
-/** In the log before it returns, and to the targets of the inventory that want critical findings, which is not waited for. */
+/** Logs the alarm before it returns, and notifies the targets that want critical findings without waiting for them. */
 export function tellAlarm(
   { inventory, log }: Tellers,
   about: AlarmSubject,
@@ -202,19 +202,19 @@ export function tellAlarm(
   };
   tellNow({ inventory, log }, deployment, notification, { ns, wid, rid, id }).catch((error: unknown) => {
     const why = error instanceof Error ? error.name : 'unknown';
-    log.warn({ deployment, workflowId: wid, why }, 'nobody but this log was told of the alarm');
+    log.warn({ deployment, workflowId: wid, why }, 'no target was notified of the alarm: only this log has it');
   });
 }
 
-/** As {@link tellAlarm}, of the record itself. */
+/** As {@link tellAlarm}, about the record itself. */
 export function tellRecordAlarm(tellers: Tellers, ns: string, deployment: string, finding: Finding): void {
   tellAlarm(tellers, { ns, wid: recordWorkflowId(deployment), rid: '', id: randomUUID(), deployment }, finding);
 }
 
 /**
- * Tells what no worker told yet: orphans of a worker that died before it could, last shares whose run was ended while they
- * were given, and root tokens whose run ended without handing them on. Removes those that the recorded result of their run
- * has.
+ * Raises the alarms that no worker has raised yet: orphans of a worker that died first, last shares whose run was ended
+ * while they were given, and tokens for recipients whose run ended without delivering them. Removes the tokens that the
+ * recorded result of their run contains.
  */
 export async function sweepLedger(
   dependencies: Tellers & Pick<ActivityDependencies, 'temporal' | 'records'>,
@@ -223,22 +223,22 @@ export async function sweepLedger(
   const ledger = ledgerOf(dependencies);
   for (const entry of await ledger.all(deployment)) {
     const tell = async (finding: Finding): Promise<void> => {
-      const told = { ...entry, toldAt: new Date().toISOString() };
-      if (entry.toldAt === undefined && (await ledger.settle(entry, told))) tellAlarm(dependencies, entry, finding);
+      const settled = { ...entry, toldAt: new Date().toISOString() };
+      if (entry.toldAt === undefined && (await ledger.settle(entry, settled))) tellAlarm(dependencies, entry, finding);
     };
     if (entry.state === 'orphan') await tell(alarmOf(entry));
     if (entry.encoded === undefined && entry.state !== 'under-way') continue;
     const run = await runOf(dependencies, entry).catch(() => 'open');
     if (run === 'handed-on') await ledger.settle(entry, undefined);
     if (run !== 'ended') continue;
-    // Nobody is left to find out what the last share did: the ledger tells it.
-    const how = `attempt ${entry.mark ?? 'without-nonce'}: its run has ended, and nothing says what its last share did`;
+    // Nobody is left to find out what the last share did: the ledger raises the alarm.
+    const how = `attempt ${entry.mark ?? 'without-nonce'}: its run has ended, and the effect of its last share is unknown`;
     if (entry.state === 'under-way') await ledger.settle(entry, { ...entry, state: 'orphan', how });
     else await tell(notDelivered(entry));
   }
 }
 
-/** The open entries of a deployment, without the root tokens that the recorded result of their run has. */
+/** The open entries of a deployment, without the tokens that the recorded result of their run contains. */
 export async function openEntries(
   dependencies: Pick<ActivityDependencies, 'temporal' | 'records'>,
   deployment: string,
@@ -252,10 +252,10 @@ export async function openEntries(
 }
 
 /**
- * What became of the run that made a token. `handed-on`: its recorded result has the root token; nothing else is a reason to
- * remove what may be its only copy. A run that the server does not know any more has ended too.
+ * The state of the run that generated a token. `handed-on`: its recorded result contains the encrypted token; nothing
+ * else justifies removing what may be the only copy. A run that the server no longer knows has ended too.
  *
- * @throws where the server does not say
+ * @throws if the server does not report it
  */
 export async function runOf(
   { temporal }: Pick<ActivityDependencies, 'temporal'>,
@@ -276,21 +276,21 @@ export async function runOf(
   });
 }
 
-/** What is told of a token that may exist and that nobody holds. */
-function alarmOf({ kind = 'operation-token', cluster, how = 'its generation did not end' }: LedgerEntry): Finding {
+/** The finding about a token that may exist and that nobody holds. */
+function alarmOf({ kind = 'operation-token', cluster, how = 'its generation did not finish' }: LedgerEntry): Finding {
   return orphanFinding(kind, cluster, how);
 }
 
-/** Nobody here can read it; the record has it for the one who can. */
+/** The finding about a token that only its recipient can read and that the record still has for them. */
 export function notDelivered({ id, deployment, cluster, wid, kind }: LedgerEntry): Finding {
   const isRoot = kind === 'root-token';
   const next = isRoot
-    ? `, and revoke the token where it is not needed. A root token has no lifetime. Otherwise go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`
-    : `; where it is not needed, start operationTokenDisposal with {"provided": "${cluster}"}, and they give it to be deleted.`;
+    ? `, and revoke the token if it is not needed: a root token does not expire. Otherwise list \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`
+    : `. If it is not needed, start operationTokenDisposal with {"provided": "${cluster}"}; they give it to that run, which deletes it.`;
   return {
     severity: 'critical',
     code: isRoot ? 'orphan-root-token' : 'token-not-handed-on',
-    text: `${isRoot ? 'A root' : 'An operation'} token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry token:${id} of the record).`,
+    text: `${isRoot ? 'A root' : 'An operation'} token of ${cluster} exists, generated by ${wid} and encrypted to its recipient, but its run did not deliver it (entry token:${id} of the record).`,
     next: `Give the recipient the field \`encoded\` of \`token:${id}\` in the record (query \`read\` of \`record:${deployment}\`). They decrypt it${next}`,
   };
 }

@@ -8,17 +8,17 @@ import { executionHere } from '../execution';
 import { RecordTable } from '../record-table';
 import { readBatchToken } from './operation-token';
 
-/** An older proof counts for nothing: the policy may have been emptied since. */
+/** Older proofs do not count: the policy may have been emptied since. */
 const GOOD_FOR_MS = 24 * 3_600_000;
 
-/** What the record keeps of a batch token that its primary looked up, for when no primary answers. Never the token. */
+/** A primary's look-up of a batch token, kept in the record for when no primary answers. Never the token itself. */
 const proofSchema = z.object({
   /** ISO time of the look-up. */
   at: z.iso.datetime(),
-  /** ISO; absent where the token has no end. */
+  /** ISO time; absent if the token does not expire. */
   endsAt: z.iso.datetime().optional(),
   capabilities: z.record(z.string(), z.array(z.string()).readonly()),
-  /** SHA-256 of the token, base64url: whether it is still the one that is kept. */
+  /** SHA-256 of the token, base64url, to check that it is still the same token. */
   digest: z.string(),
 });
 export type BatchTokenProof = z.infer<typeof proofSchema>;
@@ -26,7 +26,7 @@ export type BatchTokenProof = z.infer<typeof proofSchema>;
 /** By DR secondary. */
 export const batchTokenProofs = new RecordTable('batch-token', proofSchema);
 
-/** What is kept of a token that was found to be ready. */
+/** The proof to keep of a token that was found ready. */
 export function proofOf(
   token: Secret<'batch-token'>,
   { ttlSeconds, capabilities }: Pick<CredentialFacts, 'ttlSeconds' | 'capabilities'>,
@@ -40,13 +40,13 @@ export function proofOf(
   };
 }
 
-/** What was proven of the token that is kept now; or why nothing counts. */
+/** What was proven about the current token, or why no proof counts. */
 export type ProvenBefore = { readonly facts: CredentialFacts; readonly told: string } | { readonly why: string };
 
-/** Of the batch token of a DR secondary, by the record: no primary is asked. */
+/** Reads the proof of a DR secondary's batch token from the record: no primary is asked. */
 export async function provenBefore(deployment: string, secondary: ClusterAccess): Promise<ProvenBefore> {
   const execution = executionHere();
-  if (!execution) return { why: 'the record, which has its proof, is not read from here' };
+  if (!execution) return { why: 'the record with its proof cannot be read from here' };
   const { records, signal } = execution;
   try {
     const [token, proof] = await Promise.all([
@@ -54,8 +54,8 @@ export async function provenBefore(deployment: string, secondary: ClusterAccess)
       batchTokenProofs.get(records, deployment, secondary.entry.name),
     ]);
     if (!proof) return { why: 'no readiness check proved it while a primary answered' };
-    if (proof.digest !== digestOf(token)) return { why: `it is another token than the one proven at ${proof.at}` };
-    if (Date.now() - Date.parse(proof.at) > GOOD_FOR_MS) return { why: `it was proven last at ${proof.at}` };
+    if (proof.digest !== digestOf(token)) return { why: `it is not the token that was proven at ${proof.at}` };
+    if (Date.now() - Date.parse(proof.at) > GOOD_FOR_MS) return { why: `its last proof, at ${proof.at}, is too old` };
     const { at, endsAt, capabilities } = proof;
     const ttlSeconds = endsAt === undefined ? undefined : Math.floor((Date.parse(endsAt) - Date.now()) / 1000);
     return {
@@ -66,7 +66,7 @@ export async function provenBefore(deployment: string, secondary: ClusterAccess)
         capabilities,
         ...(ttlSeconds !== undefined && { ttlSeconds }),
       },
-      told: `proven by the primary at ${at}, ${endsAt === undefined ? 'without end' : `ends at ${endsAt}`}`,
+      told: `proven by the primary at ${at}, ${endsAt === undefined ? 'does not expire' : `expires at ${endsAt}`}`,
     };
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;

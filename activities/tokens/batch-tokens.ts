@@ -19,13 +19,13 @@ import { batchTokenProofs, proofOf } from './batch-token-proof';
 import { readClusterId } from './operation-token';
 import type { PolicyGrant } from './policies';
 
-/* Batch tokens for DR operations, made on the primary and kept in the record (facts 5.7, 11.16). */
+/* Batch tokens for DR operations, created on the primary and stored in the record (facts 5.7, 11.16). */
 
 interface RotationInput extends OnCluster {
   readonly drSet: string;
 }
 
-/** Makes a token on the primary, proves it, and keeps it sealed in the record: all in here. */
+/** Creates a token on the primary, proves it, and stores it sealed in the record, all in one activity. */
 export async function rotateBatchToken(input: RotationInput) {
   const { deployment: name, cluster, drSet } = input;
   const { execution, clusters, signal, access: primary } = onCluster(input);
@@ -38,7 +38,7 @@ export async function rotateBatchToken(input: RotationInput) {
   const members = (deployment.drSets.get(drSet) ?? []).map((member) => clusters.of(name, member));
   const seen = await Promise.all(members.map((member) => observeCluster(member, signal)));
   const needed = neededGrants(opensCeremonies(deployment, drSet, seen));
-  // Before anything is made: a token that cannot be kept would be one that nobody holds.
+  // Check the record first: a token that cannot be stored would be one that nobody holds.
   await records.read(name);
 
   const token = await makeToken(execution, primary, entry);
@@ -64,22 +64,22 @@ export async function rotateBatchToken(input: RotationInput) {
     primary: cluster,
     expiresAt: proven.expiresAt,
     ttlSeconds: proven.ttlSeconds,
-    /** By path, as the new token itself told them. */
+    /** By path, as the new token itself reported them. */
     rights: proven.capabilities,
-    /** DR secondaries that took it for a read, and those of which that cannot be known before it is used. */
+    /** DR secondaries that accepted it for a read, and those on which that cannot be checked before it is used. */
     provenOn: taken.filter(({ how }) => how === 'taken').map((each) => each.cluster),
     notCheckableOn: taken.filter(({ how }) => how === 'not-checkable').map((each) => each.cluster),
     findings: refusing.map(refusedBy),
   };
 }
 
-/** A DR secondary or a lost primary must not be asked: what it makes would not be of its set's present data. */
+/** A DR secondary or a lost primary must not be asked: its token would not be part of the set's current data. */
 async function mustBePrimary(access: ClusterAccess, signal: AbortSignal): Promise<void> {
   await readClusterId(access, signal);
   const { name: cluster } = access.entry;
   const next = 'Start batchTokenRotation again when a cluster of the set is primary.';
-  const told = { cluster, dr: await readKind(access, 'dr', signal) };
-  demand([hasRole(told, 'dr', 'primary', next)], 'No batch token was made');
+  const observed = { cluster, dr: await readKind(access, 'dr', signal) };
+  demand([hasRole(observed, 'dr', 'primary', next)], 'No batch token was created');
 }
 
 function refusedBy(cluster: string): Finding {
@@ -87,16 +87,16 @@ function refusedBy(cluster: string): Finding {
     severity: 'warning',
     code: 'batch-token-refused',
     text: `${cluster} refuses the new batch token for reading its generation slot.`,
-    next: `See that ${cluster} streams from the primary, and that the policy has reached it; then rotate again.`,
+    next: `Verify that ${cluster} streams from the primary and that the policy has reached it. Then rotate again.`,
   };
 }
 
-/** Requests for one token: after a lost answer another one is made, and the one before ends with its lifetime. */
+/** Requests for one token. After a lost answer another token is created; the lost one expires with its lifetime. */
 const MAX_REQUESTS = 3;
-/** A token may live this much shorter than was asked for, seconds: the time of the calls, and clocks. */
+/** How much shorter than requested a token may live, seconds: allows for the calls and for clocks. */
 const SHORTER_SECONDS = 60;
 
-/** Makes a token by the role. A refusal is final; a lost answer is not: the next request makes another token. */
+/** Creates a token by the role. A refusal is final. After a lost answer, the next request creates another token. */
 async function makeToken(
   execution: Execution,
   primary: ClusterAccess,
@@ -114,21 +114,22 @@ async function makeToken(
     } catch (error) {
       if (!isRunbookError(error) || (error.outcomeKnown && !error.retryable) || tries === MAX_REQUESTS)
         throw isRunbookError(error, 'BAD_REQUEST') ? withCommands(error, role, policy) : error;
-      execution.progress(`${error.code}; another token is asked for`);
+      execution.progress(`${error.code}; requesting another token`);
     }
   }
 }
 
-/** Role and policy are made by people, once. */
+/** People create the role and the policy once. */
 function withCommands(error: RunbookError, role: string, policy: string): RunbookError {
-  const next = `Are there policy and role? \`${policyCommand(policy)}\`, \`${roleCommand(role, policy)}\`. ${error.next ?? ''}`;
+  const next = `Check that the policy and the role exist: \`${policyCommand(policy)}\`, \`${roleCommand(role, policy)}\`. ${error.next ?? ''}`;
   return error.with({ next: next.trim() });
 }
 
 /**
- * The token says of itself what it is: an orphan batch token of the asked life with every right that is needed.
+ * Asks the token about itself: it must be an orphan batch token with the requested lifetime and every right that is
+ * needed.
  *
- * @throws RunbookError PRECONDITION_FAILED: the token is not kept then, and ends with its lifetime
+ * @throws RunbookError PRECONDITION_FAILED: the token is then not stored, and expires with its lifetime
  */
 async function proveToken(
   primary: ClusterAccess,
@@ -142,7 +143,7 @@ async function proveToken(
   const { type, orphan, policies, expireTime, ttlSeconds = 0 } = await sys.lookupSelf({ token, signal });
   const paths = needed.map(({ path }) => path);
   const capabilities = await sys.capabilitiesSelf(paths, { token, signal });
-  // Of another kind it can be ended.
+  // A token of another type can be revoked.
   if (type !== 'batch') await sys.revokeSelf({ token, signal }).catch(orElse(signal, () => undefined));
   const asked = ttlMs / 1000;
   const rights = rightsIn(needed);
@@ -152,7 +153,7 @@ async function proveToken(
   demand(
     [
       check('an orphan batch token', cluster, type === 'batch' && isOrphan, {
-        observed: `${type ?? 'type not told'}, ${isOrphan ? 'orphan' : 'not orphan'}`,
+        observed: `${type ?? 'type not reported'}, ${isOrphan ? 'orphan' : 'not orphan'}`,
         needed: 'an orphan batch token',
         next: correctRole,
       }),
@@ -174,10 +175,10 @@ async function proveToken(
       check('its rights', cluster, missing.length === 0, {
         observed: missing.map((path) => `${path}: ${rightsText({ capabilities }, path)}`).join('; '),
         needed: missing.map((path) => `${rights[path]?.join(', ')} on ${path}`).join('; '),
-        next: `Was the policy emptied on purpose? Otherwise write it: \`${policyCommand(policy)}\``,
+        next: `If the policy was not emptied on purpose, write it: \`${policyCommand(policy)}\``,
       }),
     ],
-    'The new batch token was not kept, and ends with its lifetime; the one in use before stays',
+    'The new batch token was not stored, and expires with its lifetime; the previous one stays in use',
   );
   return {
     expiresAt: expireTime ?? new Date(Date.now() + ttlSeconds * 1000).toISOString(),

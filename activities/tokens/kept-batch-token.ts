@@ -8,7 +8,7 @@ import type { Secret } from '../../src/secret';
 import type { Records } from '../record';
 import { RecordTable } from '../record-table';
 
-/** By DR set: the batch token that its last rotation made, sealed. */
+/** By DR set: the sealed batch token that its last rotation created. */
 export const keptBatchTokens = new RecordTable(
   'kept-batch-token',
   z.object({
@@ -19,7 +19,8 @@ export const keptBatchTokens = new RecordTable(
 );
 
 const USE = 'dr.batch-token';
-const ANOTHER = 'While a primary serves start batchTokenRotation; else start again with {"tokenSource": "ceremony"}.';
+const GET_ANOTHER =
+  'While a primary serves, start batchTokenRotation. Otherwise start again with {"tokenSource": "ceremony"}.';
 
 interface Keeper {
   readonly records: Records;
@@ -31,7 +32,7 @@ interface OfSet {
   readonly drSet: string;
 }
 
-/** A sealed value of one namespace, deployment and set is of no use for another. */
+/** The binding: a sealed value of one namespace, deployment and set cannot be used for another. */
 function boundTo({ namespace: ns }: Records, { deployment, drSet }: OfSet) {
   return {
     context: { ns, wid: recordWorkflowId(deployment), rid: drSet },
@@ -39,7 +40,7 @@ function boundTo({ namespace: ns }: Records, { deployment, drSet }: OfSet) {
   };
 }
 
-/** Seals a batch token for the record, until its end. */
+/** Seals a batch token for the record until it expires. */
 export function sealBatchToken(
   { records, sealKeyring }: Keeper,
   on: OfSet,
@@ -51,10 +52,10 @@ export function sealBatchToken(
 }
 
 /**
- * The batch token of a DR set that the record keeps.
+ * The batch token of a DR set, from the record.
  *
- * @throws RunbookError CREDENTIAL_UNAVAILABLE where it keeps none, SEALED_VALUE_INVALID where this worker cannot open it or
- *   it has ended, RECORD_UNAVAILABLE
+ * @throws RunbookError CREDENTIAL_UNAVAILABLE if it has none, SEALED_VALUE_INVALID if this worker cannot open it or it
+ *   has expired, RECORD_UNAVAILABLE
  */
 export async function openBatchToken(
   { records, sealKeyring }: Keeper,
@@ -62,9 +63,9 @@ export async function openBatchToken(
 ): Promise<Secret<'batch-token'>> {
   const kept = await keptBatchTokens.get(records, deployment, drSet);
   if (kept === undefined)
-    throw new RunbookError('CREDENTIAL_UNAVAILABLE', `The record keeps no batch token of DR set ${drSet}.`, {
-      next: ANOTHER,
+    throw new RunbookError('CREDENTIAL_UNAVAILABLE', `The record has no batch token of DR set ${drSet}.`, {
+      next: GET_ANOTHER,
     });
   const { context, spec } = boundTo(records, { deployment, drSet });
-  return openValue(sealKeyring, context, kept.sealed, { ...spec, use: USE, nextWhenExpired: ANOTHER });
+  return openValue(sealKeyring, context, kept.sealed, { ...spec, use: USE, nextWhenExpired: GET_ANOTHER });
 }

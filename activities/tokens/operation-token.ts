@@ -12,14 +12,14 @@ import { currentExecution } from '../execution';
 import { CHANGE_TIMEOUT_MS, awaitAnswer, withCredential } from '../read-act-confirm';
 import { readStatus } from '../observe';
 
-/** How long a cluster that does not answer is waited for before its step parks, ms. */
+/** How long to wait for a cluster that does not answer before its step parks, ms. */
 export const ANSWER_BUDGET_MS = 30_000;
 
 /**
  * Opens the token for one DR operation on one cluster.
  *
  * @param use - what the calling activity is about to do
- * @throws RunbookError SEALED_VALUE_INVALID, or TOKEN_SOURCE_UNAVAILABLE where the inventory has no batch token
+ * @throws RunbookError SEALED_VALUE_INVALID, or TOKEN_SOURCE_UNAVAILABLE if the inventory has no batch token
  */
 export async function openOperationToken(
   access: ClusterAccess,
@@ -36,7 +36,10 @@ export async function openOperationToken(
   return openValue(sealKeyring, run, reference.value, { kind: 'operation-token', cluster: name, clusterId, use });
 }
 
-/** What authorises a change on a secondary, and how it is sent: of DR an operation token in its body, else the credential. */
+/**
+ * Body and options that authorize a change on a secondary: for DR an operation token in the body, otherwise the
+ * credential.
+ */
 export async function authorisedOn(
   access: ClusterAccess,
   { kind, token }: OfKind & SecondaryToken,
@@ -49,7 +52,7 @@ export async function authorisedOn(
   return { body: { drOperationToken }, options: { signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS } };
 }
 
-/** Sends what a token for DR operations authorises, and nothing else: where that is refused it says how another one is had. */
+/** For a call that only a token for DR operations authorizes: if the token is refused, adds how to get another one. */
 export async function sendWithToken<T>(
   { entry: { name: cluster } }: ClusterAccess,
   token: OperationTokenReference | undefined,
@@ -61,10 +64,10 @@ export async function sendWithToken<T>(
     throw error.with({
       cluster,
       observed: `${cluster} refused the ${isBatch ? 'batch token' : 'operation token of this run'}`,
-      needed: `a token for DR operations that ${cluster} takes`,
+      needed: `a token for DR operations that ${cluster} accepts`,
       next: isBatch
-        ? `Look at its policy and its age, then retry; or end this here, and do it by another run with {"tokenSource": "ceremony"}.`
-        : `Retry once: a node that restarts refuses living ones too. Where it stays refused somebody ended that token: end this here, and do it by another run, which makes a new one.`,
+        ? `Check its policy and its age, then retry. Or stop here, and use another run with {"tokenSource": "ceremony"}.`
+        : `Retry once: a restarting node refuses valid tokens too. If it is refused again, somebody ended that token: stop here, and use another run, which makes a new one.`,
     });
   });
 }
@@ -72,7 +75,7 @@ export async function sendWithToken<T>(
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */
 const SEALED_SECONDS = 24 * 3600;
 
-/** Seals a token for this run. @param expSeconds - for how long it can be opened */
+/** Seals a token for this run. @param expSeconds - how long it can be opened */
 export function sealOperationToken(
   on: { readonly cluster: string; readonly clusterId: string },
   uses: readonly string[],
@@ -84,7 +87,7 @@ export function sealOperationToken(
   return sealValue(sealKeyring, run, { kind: 'operation-token', cluster, clusterId, uses, expSeconds }, token);
 }
 
-/** The prepared batch token: it works on every secondary of the primary that made it. */
+/** The prepared batch token. It works on every secondary of the primary that created it. */
 export async function readBatchToken(access: ClusterAccess): Promise<Secret<'batch-token'>> {
   const token = access.batchToken();
   if (token === undefined) {
@@ -98,15 +101,15 @@ export async function readBatchToken(access: ClusterAccess): Promise<Secret<'bat
   return token;
 }
 
-/** How a plan names a cluster, by the ID that it has now. */
+/** A cluster as plans name it, with its current cluster ID. */
 export async function awaitNamed(access: ClusterAccess, budgetMs: number): Promise<AllowedOperation['on']> {
   const { clusterId } = await awaitIdentity(access, budgetMs);
   return { cluster: access.entry.name, clusterId };
 }
 
 /**
- * As {@link readIdentity}, but what may pass is waited out for the budget and then ends the activity: its step parks
- * and pages, instead of being tried again unseen.
+ * As {@link readIdentity}, but waits for the budget if the problem may pass, and then fails the activity: its step
+ * parks and pages, instead of retrying unseen.
  *
  * @throws RunbookError CONFIRMATION_TIMEOUT; nothing was sent to the cluster by this attempt
  */
@@ -126,7 +129,7 @@ interface Identity {
   readonly drMode: string | undefined;
 }
 
-/** `sys/health` cluster_id of a cluster, compared with the inventory's pin where there is one. */
+/** The `cluster_id` from `sys/health`, compared with the inventory's pin if there is one. */
 export async function readClusterId(access: ClusterAccess, signal: AbortSignal): Promise<string> {
   return (await readIdentity(access, signal)).clusterId;
 }
@@ -135,11 +138,11 @@ export async function readIdentity(access: ClusterAccess, signal: AbortSignal): 
   const { clusterId, version, replicationDrMode: drMode } = await access.client.sys.health({ signal });
   const { name, clusterId: pinned } = access.entry;
   if (clusterId === undefined)
-    throw new RunbookError('SERVICE_SEALED', `${name} tells no cluster ID: it is sealed or not initialised.`, {
+    throw new RunbookError('SERVICE_SEALED', `${name} reports no cluster ID: it is sealed or not initialized.`, {
       cluster: name,
     });
   if (pinned !== undefined && pinned !== clusterId) {
-    throw new RunbookError('STATE_DIVERGED', `${name} is not the cluster that the inventory means.`, {
+    throw new RunbookError('STATE_DIVERGED', `${name} is not the cluster that the inventory describes.`, {
       cluster: name,
       observed: `cluster ID ${clusterId}`,
       needed: `cluster ID ${pinned}`,
@@ -157,8 +160,8 @@ const REFUSALS: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'BAD_REQUEST
  * `operation-token/delete`).
  *
  * @param binding - the run that sealed the token: the activity's own, or the one that the record names
- * @param deletion - what is known of this token alone. `sentBefore`: an earlier deletion may have taken effect, and a token
- * that stays refused is dead then; `beforeSending` is called right before the first call
+ * @param deletion - facts about this token. `sentBefore`: an earlier deletion may have taken effect, so a token that
+ * stays refused is dead; `beforeSending` is called right before the first call
  */
 export async function deleteToken(
   deployment: string,
@@ -179,16 +182,17 @@ export async function deleteToken(
       use: 'dr.operation-token.delete',
       forDeletion: true,
     });
-    // It would refuse, and would go on taking the token once it is a secondary again.
-    if (drMode === 'primary') return { cluster, state: 'kept', text: `${cluster} is primary, and deletes none now` };
+    // A primary refuses the deletion, and accepts the token again once it is a secondary.
+    if (drMode === 'primary')
+      return { cluster, state: 'kept', text: `${cluster} is primary, and deletes no tokens now` };
     let accepted = false;
-    // An answer was lost here, or with an attempt before this one: the token may be dead already.
+    // An answer was lost here or in an earlier attempt: the token may already be dead.
     let mayBeDead = deletion?.sentBefore ?? execution.doubt.mayHaveSent;
     await deletion?.beforeSending();
     let last = 'no clear answer';
     for (let tries = 1; tries <= TRIES; tries += 1) {
       execution.throwIfCancelled();
-      // After an answer that proves nothing; doubles with each try. What the cluster asks for does not.
+      // Pause after an answer that proves nothing. Doubles with each try; a pause that the cluster requests does not.
       let pauseMs = timing.refusalMs * 2 ** (tries - 1);
       try {
         await access.client.dr.secondary.deleteOperationToken(
@@ -197,7 +201,7 @@ export async function deleteToken(
         );
         accepted = true;
         last = 'still accepted after its deletion';
-        // Once more, on purpose and at once: a dead token is refused, which is the proof.
+        // Delete once more at once, on purpose: a dead token is refused, which is the proof.
         continue;
       } catch (error) {
         if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
@@ -210,13 +214,17 @@ export async function deleteToken(
           if (mode !== undefined && mode !== 'secondary')
             return { cluster, state: 'kept', text: `${cluster} is ${mode} and refuses deletion (${error.code})` };
           if (!REFUSALS.has(error.code)) return { cluster, state: 'unproven', text: error.code };
-          // A node that restarts refuses living tokens too: only a refusal that stays counts, and only after a deletion.
+          // A restarting node refuses valid tokens too: only a repeated refusal counts, and only after a deletion.
           if (tries === TRIES && mayBeDead)
-            return { cluster, state: 'deleted', text: 'its deletion lost its answer, and it is refused since' };
-          last = `refused (${error.code}) without a deletion before`;
+            return {
+              cluster,
+              state: 'deleted',
+              text: 'the answer to its deletion was lost, and it has been refused since',
+            };
+          last = `refused (${error.code}), but no earlier deletion explains it`;
         } else {
-          last = accepted ? 'deleted, and no clear answer since' : 'no clear answer';
-          // The cluster restarts, or chooses another leader.
+          last = accepted ? 'deleted, but no clear answer since' : 'no clear answer';
+          // The cluster is restarting or electing a leader.
           pauseMs = Math.max(error.retryAfterMs ?? 0, 2 * pauseMs);
         }
       }
@@ -230,7 +238,7 @@ export async function deleteToken(
   }
 }
 
-/** The cluster's DR mode; undefined where it cannot be read now. */
+/** The cluster's DR mode; undefined if it cannot be read now. */
 async function modeOf(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
   try {
     return (await readStatus(access, 'dr', signal)).mode;

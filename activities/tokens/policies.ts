@@ -4,26 +4,26 @@ import type { Deployment } from '../../src/inventory';
 import { ENDPOINTS } from '../../src/vault';
 import type { Rights } from '../checks/credentials';
 
-/* The least that each kind of credential of the inventory must be allowed: `runbook policy`. */
+/* The minimum rights of each kind of credential in the inventory: `runbook policy`. */
 
-/** A path of a policy with the capabilities on it. */
+/** A path in a policy, with its capabilities. */
 export interface PolicyGrant {
   readonly path: string;
   readonly capabilities: readonly string[];
 }
 
-/** The kinds of credential that a policy is printed for, as the inventory names them. */
+/** The kinds of credential for which a policy is printed, by their names in the inventory. */
 export const POLICY_KINDS = ['credential', 'batchToken', 'ceremonyCredential'] as const;
 export type PolicyKind = (typeof POLICY_KINDS)[number];
 
-/** A policy with the name that the printed commands give it. */
+/** A policy, with the name that the printed commands give it. */
 export interface Policy {
   readonly name: string;
   readonly about: readonly string[];
   readonly grants: readonly PolicyGrant[];
 }
 
-/** What a call of the client asks for beside a token with the capability on its path (facts 1.7). */
+/** What a call of the client requires besides a token with the capability on its path (facts 1.7). */
 export type Asked = 'none' | 'operation-token' | 'generation' | 'sudo' | 'token';
 const ASKED: readonly (readonly [Asked, RegExp])[] = [
   ['none', /^sys\/(health|leader|seal-status|replication\/(.+\/)?status)$/],
@@ -32,9 +32,9 @@ const ASKED: readonly (readonly [Asked, RegExp])[] = [
   ['sudo', /\/secondary-token$|^sys\/audit$/],
 ];
 
-/** A call of the client's table whose path is fixed but for parameters. */
+/** A call in the client's table whose path is fixed except for parameters. */
 export interface Call {
-  /** Such as `dr.primary.demote`. */
+  /** For example `dr.primary.demote`. */
   readonly name: string;
   readonly method: string;
   readonly path: string;
@@ -67,19 +67,21 @@ const JOIN_PERFORMANCE = [
 ];
 const REPOINT = [...JOIN_PERFORMANCE, 'performance.secondary.updatePrimary'];
 const MARKER = ['keyValue.read', 'keyValue.write'];
-/** Where the inventory wants it, and by the API. */
+/** Only if the inventory asks for it, and through the API. */
 const SNAPSHOT = 'sys.raftSnapshot';
-/** Clients are stopped by a quota of the run's, where the inventory says so; what is left behind is looked for always. */
+/** If the inventory says so, a quota of the run stops the clients. Leftover quotas are always searched for. */
 const QUOTA = [
   ...['quotaConfig', 'writeQuotaConfig', 'rateLimitQuotas'],
   ...['rateLimitQuota', 'createRateLimitQuota', 'deleteRateLimitQuota'],
 ].map((each) => `sys.${each}`);
-/** What the token is, and what it may do. */
+/** They read what the token is, and what it may do. */
 const LOOK_UPS = ['sys.lookupSelf', 'sys.capabilitiesSelf'];
-/** Of every runbook: the token of a login is renewed, and ended when the worker ends. */
+/** For every runbook: the token of a login is renewed, and revoked when the worker ends. */
 const OF_ALL = [...LOOK_UPS, 'sys.renewSelf', 'sys.revokeSelf'];
 
-/** What each runbook calls with `credential`. docs/endpoints.md has what was recorded; a test finds none that is not here. */
+/**
+ * What each runbook calls with `credential`. A test checks that no call recorded in docs/endpoints.md is missing here.
+ */
 export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
   drSwitchover: ['dr.primary.demote', ...JOIN_DR, ...REPOINT, ...MARKER, ...QUOTA, SNAPSHOT],
   drFailover: [...JOIN_DR, ...REPOINT, ...MARKER, ...QUOTA],
@@ -121,8 +123,8 @@ export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
   walSampler: [],
 };
 
-/** They set replication up, wipe or end it, or make a root token: a policy for every day does not have them unasked. */
-const ON_WISH: readonly RunbookName[] = [
+/** They set up, wipe or end replication, or generate a root token: not in the everyday policy unless requested. */
+const ON_REQUEST: readonly RunbookName[] = [
   'drSecondaryOnboarding',
   'performanceSecondaryOnboarding',
   'secondaryDecommission',
@@ -131,18 +133,18 @@ const ON_WISH: readonly RunbookName[] = [
   'rootTokenCeremony',
 ];
 
-/** Where a deployment has one DR set alone, these find nothing of performance replication; others may set it up. */
-const MOVE_WHAT_THERE_IS: readonly RunbookName[] = [
+/** In a deployment with only one DR set, these find no performance replication; other runbooks may set it up. */
+const EXISTING_REPLICATION_ONLY: readonly RunbookName[] = [
   'drSwitchover',
   'drFailover',
   'drRejoin',
   'secondaryRepointing',
   'readiness',
 ];
-/** Of no use there every day. */
+/** Not needed every day in a deployment with one DR set. */
 const OF_SEVERAL_SETS = /^performance|^filter/;
 
-/** The runbooks that a policy is for where none are named. */
+/** The runbooks that a policy covers by default. */
 export function runbooksOfEveryDay({
   batchTokens,
   drSets,
@@ -151,14 +153,16 @@ export function runbooksOfEveryDay({
   const several = drSets.size > 1;
   return RUNBOOK_NAMES.filter(
     (name) =>
-      !ON_WISH.includes(name) && (rotates || name !== 'batchTokenRotation') && (several || !OF_SEVERAL_SETS.test(name)),
+      !ON_REQUEST.includes(name) &&
+      (rotates || name !== 'batchTokenRotation') &&
+      (several || !OF_SEVERAL_SETS.test(name)),
   );
 }
 
 /**
  * The policy of one kind of credential of a deployment, for exactly these runbooks.
  *
- * @param runbooks - count for `credential` alone; those of every day where none are given
+ * @param runbooks - used for `credential` only; defaults to the everyday runbooks
  */
 export function policyFor(
   deployment: Deployment,
@@ -195,7 +199,7 @@ export function policyFor(
 function grantsOf(deployment: Deployment, runbooks: readonly RunbookName[]): readonly PolicyGrant[] {
   const alone = deployment.drSets.size === 1;
   const callsOf = (name: RunbookName) =>
-    alone && MOVE_WHAT_THERE_IS.includes(name)
+    alone && EXISTING_REPLICATION_ONLY.includes(name)
       ? CALLS_OF[name].filter((call) => !call.startsWith('performance.'))
       : CALLS_OF[name];
   const wanted = [...new Set([...OF_ALL, ...runbooks.flatMap(callsOf)])];
@@ -230,12 +234,12 @@ function grantsOfCall(deployment: Deployment, name: string): readonly PolicyGran
 }
 
 /**
- * A right that reaches nothing, below every mount of up to four segments: without any the service does not say what is mounted
- * at a path of a filter.
+ * A right that grants access to nothing, below every mount of up to four segments. Without any right below a mount, the
+ * service does not report what is mounted at a path of a filter.
  */
 const BELOW_ANY_MOUNT: PolicyGrant = { path: '+/+/+/+/runbooks-preflight', capabilities: ['read'] };
 
-/** As a version 1 engine has the path, and as one of version 2 has it, wherever its mount ends. */
+/** The path for a version 1 engine, and the paths for a version 2 engine, wherever its mount ends. */
 export function markerPaths(path: string): readonly string[] {
   const segments = path.split('/');
   const versioned = segments.slice(1).map((_, index) => segments.toSpliced(index + 1, 0, 'data').join('/'));
@@ -250,9 +254,9 @@ function grant(call: Pick<Call, 'method' | 'path'>): PolicyGrant {
   const { method } = call;
   const [path = '', query] = call.path.split('?');
   const sudo = askedBy(call) === 'sudo' ? ['sudo'] : [];
-  // What may be absent before is made by its first write.
+  // If the object may not exist yet, its first write creates it.
   const more = /^(?!sys\/|auth\/)|\/paths-filter\//.test(path) ? ['create', 'update'] : ['update'];
-  // A question that is asked by POST needs what a change needs.
+  // A read by POST needs the same capabilities as a change.
   const reads = query === 'list=true' ? ['list'] : ['read'];
   const capabilities = method === 'GET' ? reads : method === 'DELETE' ? ['delete'] : more;
   return { path: path.replace(/:\w+/g, '+'), capabilities: [...capabilities, ...sudo] };
@@ -274,25 +278,25 @@ function merged(grants: readonly PolicyGrant[]): PolicyGrant[] {
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** What a batch token for DR operations may do, and nothing else. A rotation demands and writes exactly this. */
+/** The complete rights of a batch token for DR operations. The policy command writes exactly these. */
 export const BATCH_TOKEN_GRANTS: readonly PolicyGrant[] = merged(
   [...drCalls('operation-token', 'generation'), ...CALLS.filter(({ name }) => LOOK_UPS.includes(name))].map(grant),
 );
 
-/** Without these a batch token is of no use: promotion, and what makes the others follow. */
+/** Without these a batch token is useless: promotion, and re-pointing the others. */
 const ESSENTIAL = ['dr.secondary.promote', 'dr.secondary.updatePrimary'];
 /** From version 2.0 of the service: with these the batch token opens the calls of a ceremony too. */
 const CEREMONY_CALLS = ['readAttempt', 'startAttempt', 'update'].map(
   (each) => `dr.secondary.generateOperationToken.${each}`,
 );
 
-/** What a batch token must be allowed, to be kept. */
+/** The rights that a batch token must have to be stored. */
 export function neededGrants(ceremonyCalls: boolean): readonly PolicyGrant[] {
   const names = [...ESSENTIAL, ...(ceremonyCalls ? CEREMONY_CALLS : [])];
   return merged(CALLS.filter(({ name }) => names.includes(name)).map(grant));
 }
 
-/** Grants by their paths, as checks of a credential take them. */
+/** Grants by path, in the form that the checks of a credential use. */
 export function rightsIn(grants: readonly PolicyGrant[]): Rights {
   return Object.fromEntries(grants.map(({ path, capabilities }) => [path, capabilities]));
 }
@@ -303,8 +307,8 @@ export function policyCommand(policy: string): string {
 }
 
 /**
- * The command that makes the token role. A role for batch tokens cannot cap their life (the service refuses
- * `token_explicit_max_ttl` there): the life is asked for with each token, and proven on it.
+ * The command that creates the token role. A role for batch tokens cannot cap their lifetime (the service refuses
+ * `token_explicit_max_ttl` there): the lifetime is requested with each token, and proven on it.
  */
 export function roleCommand(role: string, policy: string): string {
   return `vault write auth/token/roles/${role} allowed_policies=${policy} orphan=true renewable=false token_type=batch`;
@@ -321,12 +325,12 @@ function quoted(word: string): string {
   return `"${word}"`;
 }
 
-/** The line of a policy that allows one call. */
+/** The policy line that allows one call. */
 export function ruleFor(method: string, path: string): string {
   return hclOf([grant({ method, path })]);
 }
 
-/** One policy as a file: what it is for, and its rules. */
+/** One policy as a file: its purpose, and its rules. */
 export function policyText({ about, grants }: Policy): string {
   return [...about.map((line) => `# ${line}`), hclOf(grants)].join('\n');
 }

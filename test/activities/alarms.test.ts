@@ -111,7 +111,7 @@ it('a last share is in the record before it is given; where its run is ended, th
   await sweepTwiceWithoutRuns();
   expect(entries()).toEqual([expect.objectContaining({ state: 'orphan', mark: noted.mark })]);
   expect(errorLines()).toEqual([
-    expect.stringContaining('its run has ended, and nothing says what its last share did'),
+    expect.stringContaining('its run has ended, and the effect of its last share is unknown'),
   ]);
 });
 
@@ -162,7 +162,7 @@ it('what a worker that died could not tell is told by the next one, and so is a 
   expect(errorLines()).toEqual([expect.stringContaining('An operation token of west may exist')]);
   await sweepTwiceWithoutRuns();
   expect(errorLines()).toHaveLength(2);
-  expect(errorLines()[1]).toContain('that its run did not hand on');
+  expect(errorLines()[1]).toContain('but its run did not deliver it');
   expect((await ledger.all(DEPLOYMENT)).map(({ state }) => state).sort()).toEqual(['handed-over', 'orphan']);
   expect(errorLines().join()).not.toContain(rootToken.encoded);
 });

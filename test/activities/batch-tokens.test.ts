@@ -159,7 +159,7 @@ describe('on a simulated deployment', () => {
     await keptBatchTokens.put(records, DEPLOYMENT, 'main', { sealed, at: new Date().toISOString() });
     await expect(openBatchToken(keeper, main)).rejects.toMatchObject({
       ...refused,
-      next: holding('start batchTokenRotation; else'),
+      next: holding('start batchTokenRotation. Otherwise'),
     });
   });
 
@@ -244,7 +244,7 @@ describe('without a primary a batch token counts only as far as a primary proved
     const { source, warnings, digest } = await assess();
     expect(source).toBe('batch');
     expect(warnings[0]).toContain(
-      `proven by the primary at ${String(proof['at'])}, ends at ${String(proof['endsAt'])}`,
+      `proven by the primary at ${String(proof['at'])}, expires at ${String(proof['endsAt'])}`,
     );
     // A check without a primary proves nothing, and takes nothing away: the plan stays the one that people sign.
     await bench.call('assessReadiness', { deployment: DEPLOYMENT });
@@ -260,10 +260,14 @@ describe('without a primary a batch token counts only as far as a primary proved
   it.each([
     ['ends before the run would by the margin', () => keep({ ...proof, endsAt: ago(-2_000_000) }), 'lives long enough'],
     ['has ended', () => keep({ ...proof, endsAt: ago(1_000) }), 'lives long enough'],
-    ['was proven more than a day ago', () => keep({ ...proof, at: ago(25 * 3_600_000) }), 'it was proven last at'],
+    ['was proven more than a day ago', () => keep({ ...proof, at: ago(25 * 3_600_000) }), 'its last proof, at'],
     ['had no right to promote', () => keep({ ...proof, capabilities: {} }), 'may promote and update-primary'],
     ['was never proven', () => bench.records.change(DEPLOYMENT, () => ({ removed: [KEY] })), 'no readiness check'],
-    ['is another one than was proven', async () => (await keepToken('hvb.another'), keep(proof)), 'another token'],
+    [
+      'is another one than was proven',
+      async () => (await keepToken('hvb.another'), keep(proof)),
+      'it is not the token that was proven',
+    ],
   ] as const)('a token that %s is left to the holders, and the plan says why', async (_what, arrange, why) => {
     await arrange();
     const { source, warnings } = await assess();

@@ -148,5 +148,5 @@ it('a token of the ledger is left alone while its run is open, and one of anothe
   await bench.ledger.write({ ...entry, at, id: theirs, deployment: 'elsewhere' });
   const dispose = (id: string) => bench.call('disposeLedgerToken', { ...on('west'), entry: id });
   expect(await dispose(ours)).toMatchObject({ state: 'kept', text: holding('is open') });
-  expect(await dispose(theirs)).toMatchObject({ text: 'it is not in the record any more' });
+  expect(await dispose(theirs)).toMatchObject({ text: 'it is no longer in the record' });
 });

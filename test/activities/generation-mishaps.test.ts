@@ -433,7 +433,7 @@ describe('the slot', () => {
       ...{ code: 'ATTEMPT_FOREIGN', retryable: false },
       details: {
         observed: `attempt ${attemptMark(theirs)} with key ${spoken}, 0 of 3 key shares given`,
-        needed: 'the free slot, or our own attempt',
+        needed: 'a free slot, or our own attempt',
         next: expect.stringContaining('`vault operator generate-root -dr-token -cancel`, then retry') as string,
       },
     });
@@ -442,7 +442,7 @@ describe('the slot', () => {
     const started = { nonce: theirs, started: true, progress: 2, required: 3, complete: false, otp: '', otp_length: 0 };
     fault({ endpoint: READ, action: { status: 200, body: { ...started, pgp_fingerprint: 'not a fingerprint' } } });
     const { details } = await bench.generationFailure(input());
-    expect(details['observed']).toContain('a key whose fingerprint is odd, 2 of 3');
+    expect(details['observed']).toContain('a key with an invalid fingerprint, 2 of 3');
   });
 
   it.each([

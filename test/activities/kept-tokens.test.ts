@@ -51,7 +51,7 @@ it('the plan names it and its holders, and it is sealed again for the run that t
   const entry = await keep();
   const plan = await approved();
   expect(plan.route?.kept).toMatchObject({ cluster: 'west', entry: entry.id });
-  expect(plan.plan.text).toContain(`by ceremony:west (run ${entry.rid}), from key shares of ada, bert, cleo, until`);
+  expect(plan.plan.text).toContain(`by ceremony:west (run ${entry.rid}) from key shares of ada, bert, cleo, until`);
   const { token } = await bench.call('takeKeptToken', taking(entry, plan));
   expect(token).not.toBe(entry.sealed);
   expect(await inRecord(entry)).toMatchObject({ ...bench.run, sealed: token, state: 'alive', kept: entry.kept });

@@ -71,7 +71,7 @@ it('a token that is refused although nothing deleted it is not proven dead, and 
   bench.service.faults.add({ endpoint: DELETE, action: { status: 403 }, times: Infinity });
   const { disposals, findings } = await dispose([token]);
   expect(disposals).toEqual([
-    { cluster: 'west', state: 'unproven', text: 'refused (PERMISSION_DENIED) without a deletion before' },
+    { cluster: 'west', state: 'unproven', text: 'refused (PERMISSION_DENIED), but no earlier deletion explains it' },
   ]);
   expect(findings).toEqual([expect.objectContaining({ code: 'token-not-proven-dead' })]);
   expect(bench.tokensKept()[0]).toMatchObject({ state: 'alive', sealed: token.value });

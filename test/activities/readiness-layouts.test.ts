@@ -118,7 +118,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     expect(pointsOf(result, 'fail')).toEqual(['ceremony-calls-allowed (west) both']);
     expect(result.failover).toBe('not-ready');
     expect(point(result, 'ceremony-calls-allowed', 'west')?.observed).toBe(
-      `refused: what the inventory names (version ${VERSION})`,
+      `refused: every credential that the inventory names (version ${VERSION})`,
     );
     expect(point(result, 'batch-token', 'west')?.observed).toContain('lives long enough');
 
@@ -136,7 +136,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     bench.cluster('west').unauthenticatedAccess = [];
     expect(pointsOf(result, 'fail')).toEqual(['ceremony-calls-allowed (west) both']);
     expect(point(result, 'ceremony-calls-allowed', 'west')?.observed).toBe(
-      `open to everybody by enable_unauthenticated_access (version ${VERSION})`,
+      `open to everybody through enable_unauthenticated_access (version ${VERSION})`,
     );
   });
 

@@ -105,8 +105,8 @@ describe('the generation of a root token', () => {
     expect([failure.code, (await there()).nonce]).toEqual(['ATTEMPT_FOREIGN', his.nonce]);
     // Nor is it called somebody else's: a worker of this run that died may have begun it.
     expect([failure.message, failure.details['next']]).toEqual([
-      expect.stringContaining("with the recipient's key is under way on east, and this run does not know it"),
-      expect.stringContaining('a worker of this run that ended before it could say so'),
+      expect.stringContaining("with the recipient's key is under way on east, but this run does not know it"),
+      expect.stringContaining('a worker of this run that ended before it could report it'),
     ]);
     await fetch(slot, { method: 'DELETE' });
   });

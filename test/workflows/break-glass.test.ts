@@ -98,7 +98,7 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
           name: 'ceremony calls allowed',
           cluster: 'west',
           verdict: 'warn',
-          observed: 'refused: what the inventory names (version 2.0.3+ent)',
+          observed: 'refused: every credential that the inventory names (version 2.0.3+ent)',
           next: expect.stringContaining('break-glass') as string,
         }),
       );

@@ -33,7 +33,7 @@ describe('a token that the record keeps', () => {
     scenario.service.calls.length = 0;
     const run = await scenario.start({ go: 'auto' });
     const planText = await run.planText();
-    expect(planText).toContain('Operation token for west kept since');
+    expect(planText).toContain('The record keeps an operation token for west, generated at');
     expect(planText).toContain('no holder is asked for west');
     const { targets } = await run.until('asked', ({ asked }) => asked);
     expect(targets.map(({ cluster }) => cluster)).toEqual(['east']);

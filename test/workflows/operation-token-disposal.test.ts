@@ -131,7 +131,7 @@ describe('operationTokenDisposal', () => {
     const forgotten = await forgetting.report();
     expect(forgotten).toMatchObject({ outcome: 'completed', leftToDo: [], tokens: [{ state: 'forgotten' }] });
     expect(forgotten.findings).toMatchObject([{ code: 'orphan-forgotten', severity: 'warning' }]);
-    expect(forgotten.findings[0]?.text).toMatch(/asked for by olga, approved by henry.*DR was disabled and enabled/);
+    expect(forgotten.findings[0]?.text).toMatch(/requested by olga, approved by henry.*DR was disabled and enabled/);
     const ledger = new TokenLedger(scenario.recordsOfAWorker());
     expect((await ledger.all(scenario.name)).map(({ state }) => state)).toEqual(['alive', 'alive']);
   });
