@@ -63,7 +63,7 @@ describe('replication ends', () => {
         const run = await cutOff(scenario, { secondary: 'west' }, 'shares', 'approve revoke');
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
-        expect(warnings(report)).toContain('west is cut off from east at once');
+        expect(warnings(report)).toContain('west is cut off from east immediately');
         expect(scenario.state('east').dr.knownSecondaries).not.toContain(clusterId);
         expect(scenario.state('west')).toMatchObject({ dr: FORGOTTEN, operationTokens: 0 });
         expect(statuses(scenario, 'east', of('dr', REVOKE))).toHaveLength(1);

@@ -175,7 +175,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     const right = { ...(await identity()), step: parked.step, parkingNo: parked.parkingNo, action: 'retry' as const };
     const wrong = [
       [{ rid: OTHER_RUN }, 'refused', /another run/],
-      [{ step: 'Demote east' }, 'not-parked', /another step/],
+      [{ step: 'Demote east' }, 'not-parked', /wrong step/],
       [{ parkingNo: parked.parkingNo + 1 }, 'not-parked', /another parking/],
       [{ action: 'skip' }, 'no-such-choice', /choices: retry, abort/],
     ] as const;
