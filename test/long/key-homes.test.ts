@@ -240,7 +240,7 @@ describe('rotation of the seal keys while a run holds a token', () => {
       code: 'SEALED_VALUE_INVALID',
       observed: `RUNBOOKS_SEAL_KEYS_FILE lacks the entry ${kid}`,
     });
-    expect(parked.next).toContain('behind the others');
+    expect(parked.next).toContain('after the others');
     expect(parked.choices.map(({ action }) => action)).toContain('retry');
     await host.stop();
     await host.start(`${next},${old}`);

@@ -72,7 +72,7 @@ describe('a former primary comes back', () => {
           { operation: 'hook.unfence', ...between },
           { operation: 'dr.secondary.repoint-after-unfence', ...between },
         ],
-        warnings: expect.arrayContaining([expect.stringContaining('attests that east is still fenced')]) as string[],
+        warnings: expect.arrayContaining([expect.stringContaining('attest that east is still fenced')]) as string[],
       });
 
       const run = await approved(scenario, 'east');

@@ -176,7 +176,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     const wrong = [
       [{ rid: OTHER_RUN }, 'refused', /another run/],
       [{ step: 'Demote east' }, 'not-parked', /wrong step/],
-      [{ parkingNo: parked.parkingNo + 1 }, 'not-parked', /another parking/],
+      [{ parkingNo: parked.parkingNo + 1 }, 'not-parked', /wrong parking/],
       [{ action: 'skip' }, 'no-such-choice', /choices: retry, abort/],
     ] as const;
     const documents = await Promise.all(wrong.map(([change]) => decisionOf(person('grace'), { ...right, ...change })));
