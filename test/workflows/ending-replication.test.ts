@@ -232,7 +232,7 @@ describe('replication ends', () => {
         'it is not known whether every node of europe ended its replication',
       );
       const command = 'Revoke it with `runbook start secondaryDecommission';
-      expect(report.leftToDo.join('\n')).toContain(`east still knows europe: ${command}`);
+      expect(report.leftToDo.join('\n')).toContain(`east still knows europe. ${command}`);
       expect(scenario.state('europe').performance.mode).toBe('disabled');
 
       await scenario.service.cluster('europe').restart();
