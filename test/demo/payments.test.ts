@@ -99,9 +99,9 @@ describe('runbook dev', () => {
   it('starts another worker where one is killed, and ends where one ends by itself', async () => {
     const dev = await start('failing');
     const workers = () => [...dev.output.matchAll(/^Worker +ready \(PID (\d+)\)$/gm)].map(([, pid]) => Number(pid));
-    process.kill(workers()[0] ?? 0, 'SIGKILL');
+    process.kill(workers()[0] ?? NaN, 'SIGKILL');
     await until('another worker', () => workers().length === 2 || dev.child.exitCode !== null);
-    process.kill(workers()[1] ?? 0, 'SIGTERM');
+    process.kill(workers()[1] ?? NaN, 'SIGTERM');
     expect(await dev.ended).toBe(1);
     expect(dev.output).toContain('The worker ended with SIGKILL.\nStarting another one, as systemd would.\n');
     expect(dev.output).toMatch(/The worker ended with 143\.\nStopping \.\.\.\n$/);
