@@ -190,7 +190,7 @@ describe('an unplanned DR failover', () => {
       expect(report).toMatchObject({ outcome: 'completed', tokens: [], result: { fencing: 'hook' } });
       expect(report.leftToDo).toContainEqual(expect.stringContaining("only the approvers' word says"));
       expect(report.plan?.content.choices['tokenSource']).toBe('batch');
-      expect(JSON.stringify(report.plan?.content.warnings)).toMatch(/east was proven by the primary at 2.*ends at 2/);
+      expect(JSON.stringify(report.plan?.content.warnings)).toMatch(/east was proven by the primary at 2.*expires at 2/);
       expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([]);
       await expectServesAlone(scenario, 'east');
       expect(JSON.stringify(report)).not.toContain(token);
