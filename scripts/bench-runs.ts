@@ -1,6 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle, Client } from '@temporalio/client';
 import { processContext } from '../src/cli/context';
@@ -47,13 +45,8 @@ function secondaryOf({ service }: Laboratory): 'east' | 'west' {
 
 /** Starts the laboratory. {@link Laboratory.stop} removes all of it. */
 export async function startLaboratory(say: (line: string) => unknown) {
-  const reportDirectory = await mkdtemp(join(tmpdir(), 'replication-runbooks-bench-'));
-  const stage = await startStage({ site: SITE, reportDirectory, say });
-  const { server, payments, worker, environment } = stage;
-  const stop = async (): Promise<void> => {
-    await stage.stop();
-    await rm(reportDirectory, { recursive: true, force: true });
-  };
+  // As a worker is by default: without report files.
+  const { server, payments, worker, environment, stop } = await startStage({ site: SITE, say });
   const { service, people } = payments;
   return {
     server,

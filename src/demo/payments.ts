@@ -73,8 +73,8 @@ const PAYMENTS: Site = {
 };
 
 interface PaymentsOptions {
-  /** Directory for finished reports; not removed by `stop`. */
-  readonly reportDirectory: string;
+  /** Directory for finished reports, not removed by `stop`; default: the worker writes none. */
+  readonly reportDirectory?: string | undefined;
   readonly taskQueue: string;
   readonly uiAddress?: string;
   readonly site?: Site;
@@ -135,7 +135,7 @@ export async function startPayments(options: PaymentsOptions) {
       RUNBOOKS_SEAL_KEYS_FILE: keyFiles.sealKeys,
       RUNBOOKS_KEY_DIR: keys.path,
       RUNBOOKS_KEY_STORAGE: keys.storage,
-      RUNBOOKS_REPORT_DIR: options.reportDirectory,
+      ...(options.reportDirectory !== undefined && { RUNBOOKS_REPORT_DIR: options.reportDirectory }),
       RUNBOOKS_TASK_QUEUE: options.taskQueue,
       RUNBOOKS_PINS: pinsFile,
     };

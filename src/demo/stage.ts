@@ -15,7 +15,8 @@ import type { Site } from './payments';
 import { approveWords, DEPLOYMENT, OPERATOR, shareWords } from './people';
 
 interface StageOptions {
-  readonly reportDirectory: string;
+  /** Directory for finished reports; default: the worker writes none. */
+  readonly reportDirectory?: string | undefined;
   /** Default: the deployment of `npm run demo`. */
   readonly site?: Site;
   /** Receives lines to show to people. */
