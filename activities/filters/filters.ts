@@ -160,11 +160,11 @@ export async function compareDynamicFilters(
       (expected === undefined || comesFrom(onPrimary, expected)),
     budgetMs: Math.min(COMPARE_BUDGET_MS, limits.streamingMs),
     describe,
-    needed: 'the expected filter, and the same dynamic filter on both sides',
+    needed: 'the expected filter, and the same dynamic filter on both clusters',
   };
   const seen = await seenInTime(execution, polling);
   if ('late' in seen) return { equal: false, observed: seen.late };
-  return { equal: true, observed: `the same on both sides: ${dynamicText(seen.onPrimary)}` };
+  return { equal: true, observed: `the same on both clusters: ${dynamicText(seen.onPrimary)}` };
 }
 
 /** Whether the expansion exists, and everything in it is below a path of the filter. */

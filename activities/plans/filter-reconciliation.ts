@@ -99,7 +99,7 @@ export async function assessFilterReconciliation(
       warnings: [...unseen, ...new Set(changes.map(warningsOf))],
       steps: [
         ...changes.map(stepOf),
-        ...changed.map(({ cluster }) => `Compare the dynamic filter of ${cluster} on both sides`),
+        ...changed.map(({ cluster }) => `Compare the dynamic filter of ${cluster} on both clusters`),
       ],
       choices: Object.fromEntries(
         changes.map(({ secondary, wanted }) => [`filter of ${secondary}`, describeFilter(wanted)]),

@@ -348,7 +348,7 @@ function partsOfOurs(
       `Follow the initial copy until ${cluster} streams`,
       `Write a marker on ${from} and wait until ${cluster} has it`,
       !filter && 'Compare the Merkle roots',
-      filter && `Compare the dynamic filter of ${cluster} on both sides`,
+      filter && `Compare the dynamic filter of ${cluster} on both clusters`,
     ],
     choices: { form },
   };

@@ -289,7 +289,7 @@ function stepsOf(
     known?.filter &&
       `Write the paths filter of ${cluster} on ${serving} under ${known.id}: ${describeFilter(known.filter)}`,
     `Make ${cluster} a ${kindName(kind)} secondary of ${serving} with an activation token, and wait until it streams`,
-    known?.filter && 'Confirm the filter again, and compare it on both sides',
+    known?.filter && 'Confirm the filter again, and compare it on both clusters',
     !known?.filter && COMPARE_ROOTS,
     tokenSteps(former, tokenSource).end,
     FINAL_STATE,

@@ -196,7 +196,7 @@ function stepsOf(
       : `Give ${cluster} the cluster addresses of ${to}${addresses ? `: ${addresses.join(', ')}` : ''}`,
     filter && 'Confirm the filter again, and compare it',
     `Wait until ${cluster} ${kind === 'dr' ? 'streams from' : 'follows'} ${to}`,
-    kind === 'performance' && 'Compare the dynamic filter on both sides',
+    kind === 'performance' && 'Compare the dynamic filter on both clusters',
     !known?.filter && COMPARE_ROOTS,
     token.end,
     FINAL_STATE,

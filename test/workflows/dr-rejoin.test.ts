@@ -200,10 +200,10 @@ describe('a former primary comes back', () => {
       const again = { mode: 'primary' as const, advertisedAddress: '', knownSecondaries: [] };
       former.setRole('dr', { ...again, setId: role(scenario, 'east').setId ?? '' }, service.now());
       await run.do('approve unfence');
-      await run.parks('See again that no node of east is primary');
+      await run.parks('Verify again that no node of east is primary');
       expect(statuses(scenario, 'west', CHANGING.secondaryToken)).toEqual([]);
       former.setRole('dr', demoted, service.now());
-      await run.do('retry See again that no node of east is primary');
+      await run.do('retry Verify again that no node of east is primary');
       await run.parks('Point east at west');
       fault.remove();
       await run.do('retry Point east at west');

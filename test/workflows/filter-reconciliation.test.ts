@@ -101,7 +101,7 @@ describe('paths filters become what is wanted', () => {
   it('parked, skip: the secondary does not tell its dynamic filter, and two people decide it', async (scenario) => {
     refuse(scenario, 'europe', `GET ${BASE}/secondary/dynamic-filter/${idOf(scenario, 'europe')}`);
     const run = await reconcile(scenario, { filters: { europe: allow('kv/') } }, 'approve filter');
-    const step = 'Compare the dynamic filter of europe on both sides';
+    const step = 'Compare the dynamic filter of europe on both clusters';
     const parked = await run.parks();
     expect(parked.choices.find(({ action }) => action === 'skip')).toMatchObject({ needsTwo: true });
     await run.decide('skip', step);

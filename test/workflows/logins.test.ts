@@ -115,7 +115,7 @@ describe('what the workers hold', () => {
         'Point europe at west (performance)',
         'Write the paths filter of europe (after update-primary)',
         'Wait until europe follows',
-        'Compare the dynamic filter of europe on both sides',
+        'Compare the dynamic filter of europe on both clusters',
       ]);
       // The simulated service drops the filter with update-primary: it stands again at the end.
       expect(scenario.state('west').filters).toContain(id);

@@ -115,7 +115,7 @@ describe('a new performance secondary', () => {
       expect(scenario.state('east').filters).toEqual([id]);
       expect(scenario.state('europe').performance.secondaryId).toBe(id);
       const compared = report.steps.find(({ name }) => name.startsWith('Compare the dynamic filter'));
-      expect(compared?.activities[0]?.observed).toContain('the same on both sides: mounts us-customers/');
+      expect(compared?.activities[0]?.observed).toContain('the same on both clusters: mounts us-customers/');
       expect(report.findings.map(({ code }) => code)).toEqual(['secondary-credentials-gone', 'cluster-id-changed']);
       expect(report.leftToDo).toEqual([
         expect.stringContaining('audit/local-file {"type":"file","local":true'),

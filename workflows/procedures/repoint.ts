@@ -239,7 +239,7 @@ export async function sameFilterOnBothSides(
   { id, filter }: KnownFilter,
 ): Promise<boolean> {
   const compared = await run.skippableStep(
-    `Compare the dynamic filter of ${secondary} on both sides`,
+    `Compare the dynamic filter of ${secondary} on both clusters`,
     'it is not known whether both clusters filter the same',
     (call) => call.compareDynamicFilters({ deployment, primary, secondary, id, expected: filter }),
     { choices: [STOP_HERE], skipNeedsTwo: true },

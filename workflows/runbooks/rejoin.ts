@@ -126,7 +126,7 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
   const { kind, cluster: secondary, primary, hooks } = route;
   const verify = (name: string) =>
     run.step(name, (call) => call.checkFormerPrimaryDemoted({ deployment, kind, primary, secondary }));
-  const seen = await verify(`See that no node of ${secondary} is primary`);
+  const seen = await verify(`Verify that no node of ${secondary} is primary`);
   run.state.enterPhase('waiting-for-people');
   const approve = () => approvals.further('unfence');
   if (hooks.unfence) await approve();
@@ -138,7 +138,7 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
       `${secondary} was unfenced, and has not been seen as demoted since. Fence it again until every node of it reports secondary.`,
       fenceOf(secondary),
     );
-    await verify(`See again that no node of ${secondary} is primary`);
+    await verify(`Verify again that no node of ${secondary} is primary`);
     run.state.left.settle(fenceOf(secondary));
     return authority;
   }
