@@ -93,7 +93,7 @@ export interface Execution {
    */
   assertCurrentAttempt(): Promise<void>;
   /** Whether another attempt may have replaced this one. If so, the other attempt settles what this one left behind. */
-  mayBeGivenUp(): Promise<boolean>;
+  mayBeReplaced(): Promise<boolean>;
 }
 
 /** What an activity works with: its attempt, and what the worker provides. */
@@ -108,13 +108,13 @@ interface WorkerContext extends ActivityDependencies {
 const executions = new AsyncLocalStorage<ActivityContext>();
 
 /** Like {@link currentExecution}; undefined outside of an activity, as in a check from a shell. */
-export function executionHere(): ActivityContext | undefined {
+export function currentExecutionIfAny(): ActivityContext | undefined {
   return executions.getStore();
 }
 
 /** The context of the activity that is running here. */
 export function currentExecution(): ActivityContext {
-  const found = executionHere();
+  const found = currentExecutionIfAny();
   if (found === undefined) throw new TypeError('not inside an activity');
   return found;
 }
@@ -202,7 +202,7 @@ async function heartbeating<T>(
         if (signal.aborted) throw new CancelledFailure('cancelled before the call was sent');
       },
       assertCurrentAttempt: () => fence.throwIfNotCurrent(),
-      mayBeGivenUp: () => fence.mayBeReplaced(),
+      mayBeReplaced: () => fence.mayBeReplaced(),
     });
   } finally {
     clearInterval(timer);

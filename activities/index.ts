@@ -4,8 +4,8 @@ export { Clusters } from './clusters';
 export type { ActivityDependencies } from './execution';
 export { interceptActivities } from './execution';
 export { Records } from './record';
-export { sweepLedger, tellRecordAlarm } from './ceremony/token-ledger';
-export { tellOverdueReadiness } from './readiness/summary';
+export { sweepLedger, raiseRecordAlarm } from './ceremony/token-ledger';
+export { notifyOverdueReadiness } from './readiness/summary';
 
 /** The activities that workers offer, by their Temporal names. They run only inside {@link interceptActivities}. */
 export const activities = { ...offered };

@@ -77,7 +77,7 @@ export class Deadline {
   }
 
   /** For errors: `60 s`. */
-  get inWords(): string {
+  get durationText(): string {
     return `${Math.round(this.ms) / 1000} s`;
   }
 }
@@ -150,7 +150,7 @@ async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadlin
     execution.progress(`waiting for ${polling.needed}; observed ${last}`);
     if (deadline.isOver) {
       if (named) throw lastError(named, { outcomeKnown: named.outcomeKnown });
-      throw new RunbookError('CONFIRMATION_TIMEOUT', `Not seen within ${deadline.inWords}: ${polling.needed}.`, {
+      throw new RunbookError('CONFIRMATION_TIMEOUT', `Not seen within ${deadline.durationText}: ${polling.needed}.`, {
         retryable: false,
         observed: last,
         needed: polling.needed,

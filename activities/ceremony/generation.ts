@@ -76,7 +76,7 @@ export async function startGeneration(
     throw lostAgainAndAgain(slot.cluster);
   } catch (error) {
     // The service has only one slot: whatever went wrong, ours must not stay in it. If it may, the run must know.
-    execution.doubt.mayHaveSent = (await execution.mayBeGivenUp()) || !(await cancelOwn(slot));
+    execution.doubt.mayHaveSent = (await execution.mayBeReplaced()) || !(await cancelOwn(slot));
     throw error;
   }
 }

@@ -11,7 +11,7 @@ import type { RunContext } from '../../src/keys';
 import type { Records } from '../record';
 import { RecordTable } from '../record-table';
 import type { ActivityDependencies } from '../execution';
-import { tellNow } from '../notifications/notifications';
+import { notifyTargets } from '../notifications/notifications';
 
 const entrySchema = z.strictObject({
   version: z.literal(1),
@@ -79,7 +79,7 @@ export class TokenLedger {
    * another run or cluster under this ID
    */
   async write(entry: LedgerEntry): Promise<void> {
-    if (!(await this.#put(entry, (now) => now === undefined || isOfSameRun(now, entry)))) throw takenBy(entry);
+    if (!(await this.#put(entry, (now) => now === undefined || isOfSameRun(now, entry)))) throw acceptedBy(entry);
   }
 
   /** Notes that a last share is about to be given. IDs are unique: an existing entry belongs to somebody else. */
@@ -87,7 +87,7 @@ export class TokenLedger {
     // Its own entry is accepted: the answer to this write may have been lost.
     const isFree = (now: LedgerEntry | undefined) =>
       now === undefined || (isOfSameRun(now, entry) && now.at === entry.at);
-    if (!(await this.#put(entry, isFree))) throw takenBy(entry);
+    if (!(await this.#put(entry, isFree))) throw acceptedBy(entry);
   }
 
   /**
@@ -163,7 +163,7 @@ export function isReserved({ kept, wid, rid, deletionSentAt }: LedgerEntry, now 
   return deletionSentAt === undefined && kept?.wid === wid && kept.rid === rid && Date.parse(kept.until) > now;
 }
 
-function takenBy({ cluster, id }: LedgerEntry): RunbookError {
+function acceptedBy({ cluster, id }: LedgerEntry): RunbookError {
   return new RunbookError(
     'STATE_DIVERGED',
     `The record already has another token under the ID of this attempt on ${cluster}.`,
@@ -185,11 +185,11 @@ type AlarmSubject = RunContext & { readonly id: string; readonly deployment: str
 
 /** The ledger of the records. It raises an alarm for each new orphan at once, whatever the run knows or reports. */
 export function ledgerOf(dependencies: Tellers & Pick<ActivityDependencies, 'records'>): TokenLedger {
-  return new TokenLedger(dependencies.records, (entry) => tellAlarm(dependencies, entry, alarmOf(entry)));
+  return new TokenLedger(dependencies.records, (entry) => raiseAlarm(dependencies, entry, alarmOf(entry)));
 }
 
 /** Logs the alarm before it returns, and notifies the targets that want critical findings without waiting for them. */
-export function tellAlarm(
+export function raiseAlarm(
   { inventory, log }: Tellers,
   about: AlarmSubject,
   { severity, code, text, next = '' }: Finding,
@@ -200,15 +200,15 @@ export function tellAlarm(
     ...({ event: 'critical-finding', severity, runbook: 'operationTokenDisposal' } as const),
     ...{ number: 1, subject: `finding:${code}`, finding: code, words: text, at: Date.now() },
   };
-  tellNow({ inventory, log }, deployment, notification, { ns, wid, rid, id }).catch((error: unknown) => {
+  notifyTargets({ inventory, log }, deployment, notification, { ns, wid, rid, id }).catch((error: unknown) => {
     const why = error instanceof Error ? error.name : 'unknown';
     log.warn({ deployment, workflowId: wid, why }, 'no target was notified of the alarm: only this log has it');
   });
 }
 
-/** As {@link tellAlarm}, about the record itself. */
-export function tellRecordAlarm(tellers: Tellers, ns: string, deployment: string, finding: Finding): void {
-  tellAlarm(tellers, { ns, wid: recordWorkflowId(deployment), rid: '', id: randomUUID(), deployment }, finding);
+/** As {@link raiseAlarm}, about the record itself. */
+export function raiseRecordAlarm(tellers: Tellers, ns: string, deployment: string, finding: Finding): void {
+  raiseAlarm(tellers, { ns, wid: recordWorkflowId(deployment), rid: '', id: randomUUID(), deployment }, finding);
 }
 
 /**
@@ -224,7 +224,7 @@ export async function sweepLedger(
   for (const entry of await ledger.all(deployment)) {
     const tell = async (finding: Finding): Promise<void> => {
       const settled = { ...entry, toldAt: new Date().toISOString() };
-      if (entry.toldAt === undefined && (await ledger.settle(entry, settled))) tellAlarm(dependencies, entry, finding);
+      if (entry.toldAt === undefined && (await ledger.settle(entry, settled))) raiseAlarm(dependencies, entry, finding);
     };
     if (entry.state === 'orphan') await tell(alarmOf(entry));
     if (entry.encoded === undefined && entry.state !== 'under-way') continue;

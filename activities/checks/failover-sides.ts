@@ -229,6 +229,6 @@ export function identityOfMember(
 }
 
 /** As {@link identityOfMember}, for the primary that is gone. */
-export function identityOfLost(entry: ClusterEntry, setId: string | undefined): AllowedOperation['on'] {
+export function identityOfLostPrimary(entry: ClusterEntry, setId: string | undefined): AllowedOperation['on'] {
   return identityOfMember(entry, setId, 'primary');
 }

@@ -1,10 +1,10 @@
 import type { ClientHooks, Quiesce } from '../../src/contracts/activities';
 import type { Check } from '../../src/contracts/plan';
-import type { QuiesceMeans } from '../../src/contracts/runbook-inputs';
+import type { QuiesceMethod } from '../../src/contracts/runbook-inputs';
 import { isRunbookError, orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
-import { exemptPaths, othersAmong, takingRequests } from '../quiesce/quota';
+import { exemptPaths, foreignQuotas, clustersServingClients } from '../quiesce/quota';
 import { check, notCheckable } from './check';
 import type { Rights } from './credentials';
 
@@ -19,7 +19,7 @@ export interface Quiescing {
 }
 
 interface Wanted {
-  readonly quiesce?: QuiesceMeans | undefined;
+  readonly quiesce?: QuiesceMethod | undefined;
   readonly acceptLoss: 'none' | 'bounded';
 }
 
@@ -101,9 +101,9 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
     const options = { token: await primary.credential(), signal };
     const { sys } = primary.client;
     const [names = [], config] = await Promise.all([sys.rateLimitQuotas(options), sys.quotaConfig(options)]);
-    await takingRequests(primary, signal);
+    await clustersServingClients(primary, signal);
     const headers = config.enableRateLimitResponseHeaders ? ['enable_rate_limit_response_headers is on'] : [];
-    const others = othersAmong(names);
+    const others = foreignQuotas(names);
     const possible = check(QUOTA_POSSIBLE, name, others.length + headers.length === 0, {
       observed: [...others, ...headers].join(', ') || 'no other quota',
       needed,
@@ -123,7 +123,7 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
 export const QUOTA_LEFT_BEHIND = 'no quota of a run that ended';
 
 function ofRuns(names: readonly string[]): readonly string[] {
-  return names.filter((each) => !othersAmong([each]).includes(each));
+  return names.filter((each) => !foreignQuotas([each]).includes(each));
 }
 
 /** The quotas of runs on a cluster; undefined if they cannot be read, which does not mean that there are none. */

@@ -106,35 +106,40 @@ function nodesText(nodes: readonly NodeObservation[], text: (node: NodeObservati
 type Limits = Pick<Deployment['limits'], 'heartbeatAgeMs' | 'lagWalEntries'>;
 
 /** What a cluster reports about its replication: both kinds, or the kind that was just read. */
-export type Told = Pick<ClusterObservation, 'cluster' | 'dr' | 'performance' | 'error'>;
+export type ObservedRoles = Pick<ClusterObservation, 'cluster' | 'dr' | 'performance' | 'error'>;
 
 /** The role of a cluster in a kind of replication, as text; the error if it does not answer. */
-export function roleText(observation: Told | undefined, kind: ReplicationKind): string {
+export function roleText(observation: ObservedRoles | undefined, kind: ReplicationKind): string {
   const seen = observation?.[kind];
   return seen ? describeReplication(seen) : (observation?.error ?? 'not readable');
 }
 
 /** One line for several clusters. */
-export function rolesOf(observations: readonly Told[], kind: ReplicationKind): string {
+export function rolesOf(observations: readonly ObservedRoles[], kind: ReplicationKind): string {
   return observations.map((each) => `${each.cluster}: ${roleText(each, kind)}`).join('; ');
 }
 
 /** Requires a role. */
-export function hasRole(observation: Told, kind: ReplicationKind, mode: 'primary' | 'secondary', next?: string): Check {
+export function hasRole(
+  observation: ObservedRoles,
+  kind: ReplicationKind,
+  mode: 'primary' | 'secondary',
+  next?: string,
+): Check {
   const good = observation[kind]?.mode === mode;
   const name = `${kindName(kind)} ${mode}`;
   return check(name, observation.cluster, good, { observed: roleText(observation, kind), needed: mode, next });
 }
 
 /** A DR secondary has the tokens and the performance role of its primary, and none of its own. */
-export function noDrSecondary(observation: Told, needed: string, next: string): Check {
+export function noDrSecondary(observation: ObservedRoles, needed: string, next: string): Check {
   const { cluster, dr } = observation;
   const observed = roleText(observation, 'dr');
   return check('no DR secondary', cluster, dr?.mode !== 'secondary', { observed, needed, next });
 }
 
 /** Requires a primary that serves: one in state `idle` has no active node. */
-export function servesAsPrimary(observation: Told, kind: ReplicationKind, next: string): Check {
+export function servesAsPrimary(observation: ObservedRoles, kind: ReplicationKind, next: string): Check {
   const seen = observation[kind];
   const good = seen?.mode === 'primary' && seen.state !== 'idle';
   const observed = roleText(observation, kind);
@@ -142,7 +147,7 @@ export function servesAsPrimary(observation: Told, kind: ReplicationKind, next: 
 }
 
 /** Exactly one of these clusters is primary. */
-export function onePrimary(kind: ReplicationKind, clusters: readonly Told[]): Check {
+export function onePrimary(kind: ReplicationKind, clusters: readonly ObservedRoles[]): Check {
   const primaries = clusters.filter((each) => each[kind]?.mode === 'primary').map(({ cluster }) => cluster);
   return check(`one ${kindName(kind)} primary`, undefined, primaries.length === 1, {
     observed: primaries.join(', ') || 'none',
@@ -152,7 +157,7 @@ export function onePrimary(kind: ReplicationKind, clusters: readonly Told[]): Ch
 }
 
 /** Two clusters of one replication set, by the ID that both report. */
-export function sameSet(kind: ReplicationKind, primary: Told, secondary: Told, next: string): Check {
+export function sameSet(kind: ReplicationKind, primary: ObservedRoles, secondary: ObservedRoles, next: string): Check {
   const [wanted, has] = [primary[kind]?.setId, secondary[kind]?.setId];
   const [observed, needed] = [has ?? 'none', wanted ?? 'the set of the primary'];
   const good = wanted !== undefined && wanted === has;
@@ -165,13 +170,13 @@ export function mayBeOneSet(a: string | undefined, b: string | undefined): boole
 }
 
 /** A DR secondary that reports another set than the rest of its DR set: no run takes it away from its own primary. */
-export function ofAnotherSet(member: Told, stranger: Told): Check {
+export function ofAnotherSet(member: ObservedRoles, stranger: ObservedRoles): Check {
   const { cluster } = stranger;
   const next = `${cluster} is left unchanged: its set may have another primary. Correct drSets in the inventory.`;
   return asWarning(sameSet('dr', member, stranger, next));
 }
 
-export function streams(observation: Told, kind: ReplicationKind): Check {
+export function streams(observation: ObservedRoles, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
   const good = seen?.mode === 'secondary' && seen.state === 'stream-wals';
   return check(`${kindName(kind)} secondary, streaming`, cluster, good, {
@@ -182,7 +187,7 @@ export function streams(observation: Told, kind: ReplicationKind): Check {
 }
 
 /** `stream-wals` is still reported with a dead primary: only heartbeats prove that it is alive. */
-export function aliveByHeartbeat(observation: Told, kind: ReplicationKind, limitMs: number): Check {
+export function aliveByHeartbeat(observation: ObservedRoles, kind: ReplicationKind, limitMs: number): Check {
   const { cluster, [kind]: seen } = observation;
   return check('connection alive by heartbeat', cluster, isAlive(seen, limitMs), {
     observed: heartbeatText(seen),
@@ -209,7 +214,7 @@ export function isConnected(seen: ReplicationObservation | undefined): boolean {
  * How far a secondary is behind. An index of 0 is not a lag: nothing was streamed since the trees were compared, so the
  * trees decide.
  */
-export function lag(kind: ReplicationKind, primary: Told, secondary: Told, limit: number): Check {
+export function lag(kind: ReplicationKind, primary: ObservedRoles, secondary: ObservedRoles, limit: number): Check {
   const { cluster } = secondary;
   const root = primary[kind]?.merkleRoot;
   const sameRoot = root !== undefined && root === secondary[kind]?.merkleRoot;
@@ -233,8 +238,8 @@ export function lag(kind: ReplicationKind, primary: Told, secondary: Told, limit
 export function inStep(
   kind: ReplicationKind,
   { heartbeatAgeMs, lagWalEntries }: Limits,
-  primary: Told,
-  secondary: Told,
+  primary: ObservedRoles,
+  secondary: ObservedRoles,
 ): Check[] {
   return [
     streams(secondary, kind),
@@ -251,7 +256,7 @@ export function mayHandOver(
     from,
     to,
     inSet,
-  }: { readonly from: ClusterObservation; readonly to: ClusterObservation; readonly inSet: readonly Told[] },
+  }: { readonly from: ClusterObservation; readonly to: ClusterObservation; readonly inSet: readonly ObservedRoles[] },
 ): Check[] {
   const sides = [from, to].flatMap((each) => takesPart(each));
   if (!bothAnswer(from, to)) return sides;
@@ -269,7 +274,7 @@ export function bothAnswer(from: ClusterObservation, to: ClusterObservation): bo
   return from.reachable && to.reachable;
 }
 
-function noReindex(observation: Told, kind: ReplicationKind): Check {
+function noReindex(observation: ObservedRoles, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
   return check('no reindex under way', cluster, seen?.reindexInProgress !== true, {
     observed: seen?.reindexInProgress ? 'in progress' : 'none',
@@ -278,7 +283,7 @@ function noReindex(observation: Told, kind: ReplicationKind): Check {
   });
 }
 
-export function soundTree(observation: Told, kind: ReplicationKind): Check {
+export function soundTree(observation: ObservedRoles, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
   return check('Merkle tree not corrupted', cluster, seen?.corruptedMerkleTree !== true, {
     observed: seen?.corruptedMerkleTree ? 'corrupted' : 'not reported as corrupted',
@@ -287,12 +292,12 @@ export function soundTree(observation: Told, kind: ReplicationKind): Check {
   });
 }
 
-export function healthyTree(observation: Told, kind: ReplicationKind): Check[] {
+export function healthyTree(observation: ObservedRoles, kind: ReplicationKind): Check[] {
   return [noReindex(observation, kind), soundTree(observation, kind)];
 }
 
 /** A cluster that replicates is never wiped. */
-export function noReplication(seen: Told): Check {
+export function noReplication(seen: ObservedRoles): Check {
   const { cluster, dr, performance, error = 'not readable' } = seen;
   const none = dr?.mode === 'disabled' && performance?.mode === 'disabled';
   const replicates = [dr, performance].some((each) => each && each.mode !== 'disabled' && each.mode !== 'unknown');
@@ -306,7 +311,7 @@ export function noReplication(seen: Told): Check {
 }
 
 /** While the primary changes or is gone, a secondary may be needed: its tree must not be locked. */
-export function primaryStable(others: readonly Told[], cluster: string): Check {
+export function primaryStable(others: readonly ObservedRoles[], cluster: string): Check {
   const primaries = others.filter((each) => each.dr?.mode === 'primary').map((each) => each.cluster);
   return check('no change of the primary under way', cluster, primaries.length === 1, {
     observed: rolesOf(others, 'dr') || 'no other cluster in the DR set',
@@ -330,7 +335,12 @@ export function othersConnected({ peers }: ReplicationObservation, id: string, h
 }
 
 /** The only connected DR secondary is never revoked, unless the input acknowledges it and the gate approves it (facts 9.12). */
-export function anotherStays({ cluster, dr }: Told, id: string, heartbeatAgeMs: number, acknowledged: boolean): Check {
+export function anotherPrimaryRemains(
+  { cluster, dr }: ObservedRoles,
+  id: string,
+  heartbeatAgeMs: number,
+  acknowledged: boolean,
+): Check {
   const others = dr ? othersConnected(dr, id, heartbeatAgeMs) : [];
   return check('another DR secondary stays connected', cluster, others.length > 0, {
     observed: others.join(', ') || 'no other one is connected',
@@ -343,7 +353,7 @@ export function anotherStays({ cluster, dr }: Told, id: string, heartbeatAgeMs: 
 const BY_TOKEN = 'Start secondaryRepointing with {"form": "token"}.';
 
 /** A demoted cluster accepts no addresses, and one without an id never had a certificate. */
-export function attachedBefore(secondary: Told, kind: ReplicationKind): Check {
+export function attachedBefore(secondary: ObservedRoles, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = secondary;
   const id = seen?.secondaryId ?? '';
   return check('attached before, and not demoted since', cluster, seen?.mode === 'secondary' && id !== '', {
@@ -354,7 +364,7 @@ export function attachedBefore(secondary: Told, kind: ReplicationKind): Check {
 }
 
 /** Addresses carry no certificate: only a primary that knows the secondary accepts it. */
-export function knowsSecondary(primary: Told, secondary: Told, kind: ReplicationKind): Check {
+export function knowsSecondary(primary: ObservedRoles, secondary: ObservedRoles, kind: ReplicationKind): Check {
   const id = secondary[kind]?.secondaryId || 'the id of the secondary';
   const known = primary[kind]?.knownSecondaries ?? [];
   return check('the primary knows the secondary', primary.cluster, known.includes(id), {

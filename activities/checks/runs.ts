@@ -1,7 +1,7 @@
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { z } from 'zod';
 import type { Check } from '../../src/contracts/plan';
-import { inWords } from '../../src/contracts/words';
+import { durationText } from '../../src/contracts/words';
 import type { ActivityDependencies } from '../execution';
 import type { PrimaryChange } from '../roles/primary-changes';
 import { check, notCheckable } from './check';
@@ -30,11 +30,11 @@ export function runText(run: OpenRun | undefined): string {
 /** A planned run does not follow right after the last change of the primary: it can wait. */
 export function coolDown(known: { readonly last?: PrimaryChange } | undefined, coolDownMs: number, now: number): Check {
   const name = 'cool-down since the last change of the primary';
-  const needed = `${inWords(coolDownMs)} ago or more`;
+  const needed = `${durationText(coolDownMs)} ago or more`;
   if (known === undefined) return notCheckable(name, undefined, { observed: 'the record cannot be read', needed });
   const { last } = known;
   return check(name, undefined, last === undefined || now - last.at >= coolDownMs, {
-    observed: last ? `${last.runbook} ${inWords(now - last.at)} ago (run ${last.runId})` : 'none',
+    observed: last ? `${last.runbook} ${durationText(now - last.at)} ago (run ${last.runId})` : 'none',
     needed,
     next: 'Wait for the cool-down, during which faults of the last change show. If it cannot wait, lower limits.coolDown in the inventory.',
   });

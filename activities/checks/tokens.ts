@@ -221,7 +221,7 @@ async function batchTokenTaken(
     secondary.entry.batchToken === undefined
       ? 'not-checkable'
       : await readBatchToken(secondary).then(
-          (token) => takenBy(secondary, observation, token, signal),
+          (token) => acceptedBy(secondary, observation, token, signal),
           orElse(signal, () => 'not-checkable'),
         );
   if (taken === 'taken')
@@ -258,7 +258,7 @@ export async function ceremonyEntryOf(
  * Whether a DR secondary accepts a batch token. From version 2.0 it accepts one for reading its generation slot; earlier
  * versions have no read-only call that a batch token authorizes.
  */
-export async function takenBy(
+export async function acceptedBy(
   secondary: ClusterAccess,
   { version }: Pick<ClusterObservation, 'version'>,
   token: Secret<'batch-token'>,

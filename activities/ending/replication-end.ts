@@ -5,12 +5,18 @@ import { RunbookError, orElse } from '../../src/errors';
 import { verifyBeginning } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { demand } from '../checks/check';
-import { anotherStays } from '../checks/replication';
+import { anotherPrimaryRemains } from '../checks/replication';
 import { onCluster } from '../execution';
 import { demandRole } from '../joining/following';
 import { describeReplication, isAlive, kindName, readKind, replicationOf } from '../observe';
 import { awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, authorisedOn, awaitNamed, readClusterId, sendWithToken } from '../tokens/operation-token';
+import {
+  ANSWER_BUDGET_MS,
+  authorisedOn,
+  awaitIdentityOf,
+  readClusterId,
+  sendWithToken,
+} from '../tokens/operation-token';
 
 /* Revoking secondaries and ending replication (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). */
 
@@ -60,7 +66,7 @@ export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
       const operation = `${kind}.primary.revoke-secondary` as const;
       const plan = await verifyBeginning(input, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
       const acknowledged = plan.choices['acknowledgeLastSecondary'] === true;
-      const stays = () => anotherStays({ cluster, dr: seen }, id, limits.heartbeatAgeMs, acknowledged);
+      const stays = () => anotherPrimaryRemains({ cluster, dr: seen }, id, limits.heartbeatAgeMs, acknowledged);
       if (kind === 'dr') demand([stays()], `${id} was not revoked`);
       const options = await withCredential(access, execution);
       return () => access.client[kind].primary.revokeSecondary({ id }, options);
@@ -156,7 +162,7 @@ async function end(
   const { cluster, kind } = input;
   const { execution, signal, limits, access } = onCluster(input);
   const { until, needed, role, look } = asked;
-  const on = await awaitNamed(access, Math.min(ANSWER_BUDGET_MS, limits.demoteMs));
+  const on = await awaitIdentityOf(access, Math.min(ANSWER_BUDGET_MS, limits.demoteMs));
   const replication = replicationOf(access, kind, signal);
   const change = await readActConfirm(execution, {
     ...replication,

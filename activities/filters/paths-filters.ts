@@ -195,7 +195,7 @@ export async function requireFilter(
 }
 
 /** The data that is withheld from the secondary, as text. */
-export function keptAway({ mode, paths }: PathsFilterFacts): string {
+export function withheld({ mode, paths }: PathsFilterFacts): string {
   if (paths.length === 0) return mode === 'deny' ? 'nothing' : 'everything';
   return mode === 'deny' ? paths.join(', ') : `everything but ${paths.join(', ')}`;
 }

@@ -28,7 +28,7 @@ import {
 import { currentExecution, onCluster } from '../execution';
 import { writePathsFilter } from '../filters/filters';
 import { readStatus, kindName, replicationOf } from '../observe';
-import { openOperationToken, ANSWER_BUDGET_MS, awaitNamed } from '../tokens/operation-token';
+import { openOperationToken, ANSWER_BUDGET_MS, awaitIdentityOf } from '../tokens/operation-token';
 import { verifyBeginning } from '../approvals/authority';
 import { describeFilter, requireFilter } from '../filters/paths-filters';
 import { demandRole } from './following';
@@ -269,7 +269,7 @@ function refuseConnected(id: string, cluster: string, { peers }: ReplicationObse
 }
 
 function notIssued(cluster: string, deadline: Deadline, error: RunbookError): RunbookError {
-  const message = `${cluster} issued no activation token within ${deadline.inWords}: ${error.message}`;
+  const message = `${cluster} issued no activation token within ${deadline.durationText}: ${error.message}`;
   return new RunbookError(error.code, message, {
     retryable: false,
     cluster,
@@ -326,7 +326,7 @@ export async function issueOutsideToken(
 ): Promise<ChangeResult & { readonly encryptedToken: string }> {
   const { kind, cluster, outside, expected } = input;
   const { execution, signal, access: source } = onCluster(input);
-  const on = await awaitNamed(source, ANSWER_BUDGET_MS);
+  const on = await awaitIdentityOf(source, ANSWER_BUDGET_MS);
   await beforeSending(async () => {
     const operation = `${kind}.primary.secondary-token` as const;
     const intended = { operation, on, detail: outsideDetail(outside, expected) };

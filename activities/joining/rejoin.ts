@@ -8,7 +8,7 @@ import { callHook } from '../hooks/run-hook';
 import { demandNoNodePrimary, demandServing } from '../roles/other-side';
 import type { RoleOpinions } from '../roles/prove-not-primary';
 import { opinionsText } from '../roles/prove-not-primary';
-import { awaitNamed } from '../tokens/operation-token';
+import { awaitIdentityOf } from '../tokens/operation-token';
 
 /* A former primary returns after a failover: it is `secondary`; `primary` is the cluster that serves (facts 8.4). */
 
@@ -40,8 +40,8 @@ export async function unfenceFormerPrimary(
 ): Promise<ChangeResult> {
   const { deployment, kind, primary, secondary } = input;
   const { limits, source, target } = betweenClusters(input);
-  const on = await awaitNamed(target, limits.demoteMs);
-  const newPrimary = await awaitNamed(source, limits.demoteMs);
+  const on = await awaitIdentityOf(target, limits.demoteMs);
+  const newPrimary = await awaitIdentityOf(source, limits.demoteMs);
   await verifyOperation(input, { operation: 'hook.unfence', on, with: newPrimary });
   await requireDemoted(kind, target, source, limits.demoteMs);
   return callHook({ deployment, hook: 'unfence', from: secondary, to: primary });

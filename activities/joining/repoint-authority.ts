@@ -7,7 +7,7 @@ import { currentExecution } from '../execution';
 import { identityOfMember } from '../checks/failover-sides';
 import type { JoinTarget } from './join-by-token';
 import { readKind } from '../observe';
-import { ANSWER_BUDGET_MS, awaitNamed, readClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitIdentityOf, readClusterId } from '../tokens/operation-token';
 import { describeFilter } from '../filters/paths-filters';
 
 /** Operations that a re-point may be part of. A re-point on its own says how: by token or by addresses. */
@@ -64,7 +64,7 @@ export async function verifyJoining(
   const { deployment, kind, authority, expected } = input;
   const { signal } = currentExecution();
   const on = { cluster: target.entry.name, clusterId };
-  const pair: Pair = { on, with: await awaitNamed(source, ANSWER_BUDGET_MS) };
+  const pair: Pair = { on, with: await awaitIdentityOf(source, ANSWER_BUDGET_MS) };
   const { filter } = expected ?? {};
   if (use === 'enable') {
     const detail = kind === 'dr' ? {} : { detail: describeFilter(filter) };

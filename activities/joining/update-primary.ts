@@ -2,7 +2,7 @@ import type { ChangeResult } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { demand } from '../checks/check';
 import { attachedBefore, hasRole, knowsSecondary, sameSet } from '../checks/replication';
-import type { Told } from '../checks/replication';
+import type { ObservedRoles } from '../checks/replication';
 import { betweenClusters } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
 import { isAlive, kindName, readKind, replicationOf } from '../observe';
@@ -90,13 +90,13 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
   const verify = (begun: boolean) => verifyFollowing(deployment, authority, { ...way, begun });
   await verify(true);
   const { known, reading, pointedSince } = await pointing(input, addresses);
-  const observed = (state: ReplicationObservation): Told => ({ cluster: secondary, [kind]: state });
+  const observed = (state: ReplicationObservation): ObservedRoles => ({ cluster: secondary, [kind]: state });
   const changed = await readActConfirm(execution, {
     ...reading,
     until: pointedSince(await reading.read()),
     allow: (state) => demand([attachedBefore(observed(state), kind)], 'Refused', state.mode === 'unknown'),
     prepare: async (seen) => {
-      const from: Told = { cluster: primary, [kind]: await readKind(source, kind, signal) };
+      const from: ObservedRoles = { cluster: primary, [kind]: await readKind(source, kind, signal) };
       const next = `Start secondaryRepointing of ${secondary} to its ${kindName(kind)} primary with {"form": "token"}.`;
       const knows = knowsSecondary(from, observed(seen), kind);
       demand([hasRole(from, kind, 'primary', next), sameSet(kind, from, observed(seen), next), knows], 'Refused');

@@ -6,7 +6,7 @@ import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { demand } from '../checks/check';
 import { hasRole, primaryStable } from '../checks/replication';
-import type { Told } from '../checks/replication';
+import type { ObservedRoles } from '../checks/replication';
 import { onCluster } from '../execution';
 import { othersOfSet } from '../joining/enable-secondary';
 import { demandMode, readKind } from '../observe';
@@ -14,7 +14,7 @@ import { CHANGE_TIMEOUT_MS, awaitAnswer, awaitState, readActConfirm, resultOf } 
 import {
   ANSWER_BUDGET_MS,
   awaitIdentity,
-  awaitNamed,
+  awaitIdentityOf,
   openOperationToken,
   sendWithToken,
 } from '../tokens/operation-token';
@@ -166,7 +166,7 @@ export async function startDrReindex(
 ): Promise<ChangeResult> {
   const { deployment, cluster, token, options, epochBefore } = input;
   const { execution, clusters, signal, access } = onCluster(input);
-  const on = await awaitNamed(access, ANSWER_BUDGET_MS);
+  const on = await awaitIdentityOf(access, ANSWER_BUDGET_MS);
   const intended = { operation: 'dr.secondary.reindex', on, detail: reindexDetail(options) } as const;
   await verifyOperation(input, intended);
   const drOperationToken = await openOperationToken(access, on.clusterId, token, 'dr.reindex');
@@ -232,8 +232,8 @@ async function demandOnePrimary(others: readonly ClusterAccess[], cluster: strin
   const answers = others.map((access) => {
     const { name } = access.entry;
     return readKind(access, 'dr', signal).then(
-      (dr): Told => ({ cluster: name, dr }),
-      orElse(signal, ({ code }): Told => ({ cluster: name, error: code })),
+      (dr): ObservedRoles => ({ cluster: name, dr }),
+      orElse(signal, ({ code }): ObservedRoles => ({ cluster: name, error: code })),
     );
   });
   demand([primaryStable(await Promise.all(answers), cluster)], `${cluster} was not reindexed`);

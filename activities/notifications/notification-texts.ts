@@ -6,7 +6,7 @@ import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
 import type { Notification } from '../../src/contracts/notifications';
 import { GATE_NAMES } from '../../src/contracts/plan';
 import { readinessResult } from '../../src/contracts/readiness';
-import { escapeUntrusted, verdictsInWords } from '../../src/contracts/words';
+import { escapeUntrusted, verdictsText } from '../../src/contracts/words';
 import { runOutcome } from '../../src/contracts/run-facts';
 import { ERROR_CODES, RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
@@ -204,8 +204,8 @@ function sentenceOf(facts: Facts): string {
     case 'critical-finding':
       return (Object.hasOwn(ALARMS, finding) && ALARMS[finding]) || 'The run reports a critical finding.';
     case 'readiness-changed': {
-      const before = readiness?.before ? ` Before: ${verdictsInWords(readiness.before)}.` : '';
-      return readiness ? `Readiness: ${verdictsInWords(readiness)}.${before}` : 'Readiness changed.';
+      const before = readiness?.before ? ` Before: ${verdictsText(readiness.before)}.` : '';
+      return readiness ? `Readiness: ${verdictsText(readiness)}.${before}` : 'Readiness changed.';
     }
     case 'readiness-overdue':
       return `No readiness check has ended since ${new Date(since ?? 0).toISOString()}: check its Schedule and its runs.`;

@@ -32,7 +32,7 @@ export async function notify(input: {
 }): Promise<Delivery> {
   const execution = currentExecution();
   limitRate(execution.run.rid);
-  return tellNow(execution, input.deployment, input.notification, execution.run);
+  return notifyTargets(execution, input.deployment, input.notification, execution.run);
 }
 
 /**
@@ -40,7 +40,7 @@ export async function notify(input: {
  *
  * @param run - `id` distinguishes several notifications of one run, or of none
  */
-export async function tellNow(
+export async function notifyTargets(
   { inventory, log, signal }: Pick<ActivityDependencies, 'inventory' | 'log'> & { readonly signal?: AbortSignal },
   deployment: string,
   notification: Notification,

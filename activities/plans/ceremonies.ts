@@ -1,5 +1,5 @@
 import type { Assessment } from '../../src/contracts/activities';
-import { usesInWords } from '../../src/contracts/next-commands';
+import { usesText } from '../../src/contracts/next-commands';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
@@ -29,7 +29,7 @@ export function assessOperationTokenCeremony({ input }: PlanInput<InputOf<'opera
       operations: [to !== undefined && { operation: 'operation-token.hand-over', on, detail: to }],
       warnings: [
         recipient &&
-          `Anyone who has the private key of ${recipient.fingerprint} can ${usesInWords(uses)} on ${cluster}, bypassing every gate, until the token is deleted. ${compareByVoice(recipient)}`,
+          `Anyone who has the private key of ${recipient.fingerprint} can ${usesText(uses)} on ${cluster}, bypassing every gate, until the token is deleted. ${compareByVoice(recipient)}`,
       ],
       steps: [
         to === undefined

@@ -25,7 +25,7 @@ import { witnesses } from '../roles/other-side';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-samples';
 import type { LossBound } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
-import { findFailoverSides, furthestAhead, identityOfLost, identityOfMember } from '../checks/failover-sides';
+import { findFailoverSides, furthestAhead, identityOfLostPrimary, identityOfMember } from '../checks/failover-sides';
 import type { FailoverSides } from '../checks/failover-sides';
 import { snapshotWanted } from '../snapshots/snapshots';
 import { followingSteps, observe, repointed, tokenSteps } from './observed';
@@ -254,7 +254,7 @@ function failoverPlan(
   const alsoGone = [...new Set(input.alsoGone ?? [])].sort();
   const identity = ({ cluster }: ClusterObservation) =>
     identityOfMember(findCluster(deployment, cluster), to.dr?.setId);
-  const former = identityOfLost(findCluster(deployment, from), to.dr?.setId);
+  const former = identityOfLostPrimary(findCluster(deployment, from), to.dr?.setId);
   return plan({
     clusters: [to, { ...former, at: 0, reachable: false, nodes: [] }],
     operations: [

@@ -5,7 +5,14 @@ import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/
 import { orElse } from '../../src/errors';
 import type { Listed, PlannedOperation } from '../approvals/planning';
 import { check } from '../checks/check';
-import { anotherStays, hasRole, noDrSecondary, othersConnected, ownerOf, roleText } from '../checks/replication';
+import {
+  anotherPrimaryRemains,
+  hasRole,
+  noDrSecondary,
+  othersConnected,
+  ownerOf,
+  roleText,
+} from '../checks/replication';
 import { CONNECTION, cutOffDetail } from '../ending/replication-end';
 import { describeFilter, filterUnder } from '../filters/paths-filters';
 import { isAlive, kindName } from '../observe';
@@ -225,7 +232,7 @@ export async function assessSecondaryDecommission(
       judged,
       idKnown(input, primary, id),
       ...(kind === 'dr'
-        ? [anotherStays(primary, id, observed.deployment.limits.heartbeatAgeMs, acknowledgeLastSecondary)]
+        ? [anotherPrimaryRemains(primary, id, observed.deployment.limits.heartbeatAgeMs, acknowledgeLastSecondary)]
         : []),
       ...(acts ? [hasRole(secondary, kind, 'secondary', next)] : []),
       ...(await observed.rights(operations)),

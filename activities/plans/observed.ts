@@ -17,7 +17,7 @@ import type { TokenAssessment } from '../checks/tokens';
 import { checkMarker } from '../evidence/marker';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { describeFilter, keptAway } from '../filters/paths-filters';
+import { describeFilter, withheld } from '../filters/paths-filters';
 
 /** What every plan is made from. */
 export interface PlanInput<I> {
@@ -237,6 +237,6 @@ export function followingSteps(secondaries: readonly ClusterObservation[], prima
 }
 
 /** What a secondary may receive although it must not, between update-primary and the second write of its filter. */
-export function exposureInWords(secondary: string, filter: PathsFilterFacts): string {
-  return `Between update-primary and the second write of its filter, ${secondary} may receive what its filter keeps away: ${keptAway(filter)}.`;
+export function exposureText(secondary: string, filter: PathsFilterFacts): string {
+  return `Between update-primary and the second write of its filter, ${secondary} may receive what its filter keeps away: ${withheld(filter)}.`;
 }

@@ -24,10 +24,10 @@ import { goneChecks } from '../checks/signs';
 import { compareVersions, versionsInOrder } from '../checks/versions';
 import { lookUpMarker, markerRights } from '../evidence/marker';
 import { currentExecution } from '../execution';
-import { describeFilter, findFilter, keptAway } from '../filters/paths-filters';
+import { describeFilter, findFilter, withheld } from '../filters/paths-filters';
 import { snapshotWanted } from '../snapshots/snapshots';
 import type { Observed, PlanInput } from './observed';
-import { FINAL_STATE, comparisonStep, exposureInWords, observe } from './observed';
+import { FINAL_STATE, comparisonStep, exposureText, observe } from './observed';
 
 /** What was asked and read; the old primary, the new one, and the other secondaries of the performance set. */
 type Promotion = Exclude<ReturnType<typeof findSides>, Check>;
@@ -240,7 +240,7 @@ function hasAllData({ input, to }: Promotion, { filter }: Follower, isKnown: boo
   const accepted = input.mode === 'unplanned' || input.acceptLoss === 'bounded';
   return check(name, to.cluster, filter === undefined, {
     observed:
-      filter === undefined ? 'no paths filter' : `${describeFilter(filter)}: it never received ${keptAway(filter)}`,
+      filter === undefined ? 'no paths filter' : `${describeFilter(filter)}: it never received ${withheld(filter)}`,
     needed,
     next: accepted
       ? 'Data that was kept away from it is lost for every cluster that follows it. Choose another secondary if there is one.'
@@ -297,8 +297,8 @@ function warningsOf(
       `When ${from} comes back it still believes that it is primary: until it is demoted, keep clients away from it, and keep it away from the cluster ports of the others.`,
     usable !== undefined && `A DR secondary of ${from} would keep all tokens, unlike this promotion: ${usable}.`,
     candidate.filter &&
-      `Data that the filter of ${to} kept away from it is lost for every cluster that follows it: ${keptAway(candidate.filter)}.`,
-    ...exposed.map(({ cluster, filter }) => filter && exposureInWords(cluster, filter)),
+      `Data that the filter of ${to} kept away from it is lost for every cluster that follows it: ${withheld(candidate.filter)}.`,
+    ...exposed.map(({ cluster, filter }) => filter && exposureText(cluster, filter)),
     old && !old.filter && `${from} becomes a secondary without a paths filter: it keeps everything.`,
     staysOut,
     planned &&

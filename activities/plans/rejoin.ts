@@ -27,7 +27,7 @@ import { isAlive, kindName } from '../observe';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import type { PrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, observe, tokenSteps } from './observed';
+import { COMPARE_ROOTS, FINAL_STATE, exposureText, observe, tokenSteps } from './observed';
 import type { PlanInput } from './observed';
 
 /** What a rejoin follows. */
@@ -264,7 +264,7 @@ function warningsOf({ cluster, primary: serving, former, snapshot, filter: known
       : `This run saves nothing that ${cluster} wrote${former === 'primary' ? ': save what is needed before you approve' : ''}.`,
     known &&
       (known.filter
-        ? exposureInWords(cluster, known.filter)
+        ? exposureText(cluster, known.filter)
         : `${cluster} becomes a secondary without a paths filter: it keeps everything that is not local.`),
     known &&
       `Clients of ${cluster} keep their tokens and leases there; their writes to shared data fail until it follows ${serving}.`,

@@ -22,7 +22,7 @@ import { follows, readSource } from '../joining/following';
 import { addressesDetail } from '../joining/repoint-authority';
 import { isAlive, kindName } from '../observe';
 import type { Observed, PlanInput } from './observed';
-import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, observe, tokenSteps } from './observed';
+import { COMPARE_ROOTS, FINAL_STATE, exposureText, observe, tokenSteps } from './observed';
 
 interface Pair {
   readonly input: InputOf<'secondaryRepointing'>;
@@ -173,7 +173,7 @@ function warningsOf({ kind, form, primary: to, secondary: cluster, filter: known
     kind === 'performance' &&
       form === 'token' &&
       (known?.filter
-        ? exposureInWords(cluster, known.filter)
+        ? exposureText(cluster, known.filter)
         : `${cluster} has no paths filter: it receives everything that is not local.`),
     kind === 'dr'
       ? `Until ${cluster} streams again it protects nothing: do not plan a failover to it before then.`

@@ -9,7 +9,7 @@ import type { Execution } from '../execution';
 import { currentExecution, onCluster } from '../execution';
 import { readStatus } from '../observe';
 import { ROLE_TIMEOUT_MS, awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
-import { awaitNamed } from '../tokens/operation-token';
+import { awaitIdentityOf } from '../tokens/operation-token';
 import { markerPaths } from '../tokens/policies';
 
 /*
@@ -41,7 +41,7 @@ export function exemptPaths({ marker, quiesce, clusters }: Pick<Deployment, 'mar
 }
 
 /** Quotas that are not ours: while there are any, ours would not stop all clients (facts 12.5). */
-export function othersAmong(names: readonly string[] | undefined): string[] {
+export function foreignQuotas(names: readonly string[] | undefined): string[] {
   return (names ?? []).filter((name) => !OURS.test(name));
 }
 
@@ -61,8 +61,8 @@ export async function quiesceByQuota(
   const { deployment, kind, otherCluster } = input;
   const { execution, clusters, limits, access } = onCluster(input);
   const [on, candidate] = await Promise.all([
-    awaitNamed(access, limits.demoteMs),
-    awaitNamed(clusters.of(deployment, otherCluster), limits.demoteMs),
+    awaitIdentityOf(access, limits.demoteMs),
+    awaitIdentityOf(clusters.of(deployment, otherCluster), limits.demoteMs),
   ]);
   await verifyBeginning(input, { operation: `${kind}.primary.quiesce-by-quota`, on, with: candidate });
   // It may be sent again at any time: the target state is the same from every starting point.
@@ -109,9 +109,9 @@ export async function holdByQuota(execution: Execution, access: ClusterAccess): 
   const name = quotaName(run.rid);
   const reading = { token: await access.credential(), signal };
   const changing = await changingSoon(access, execution);
-  const taking = await takingRequests(access, signal);
+  const taking = await clustersServingClients(access, signal);
   const names = await sys.rateLimitQuotas(reading);
-  const others = othersAmong(names);
+  const others = foreignQuotas(names);
   if (others.length > 0) throw notAlone(entry.name, others);
   const wanted = exemptPaths(clusters.deployment(entry.deployment));
   const config = await sys.quotaConfig(reading);
@@ -161,7 +161,10 @@ function unfit(cluster: string, observed: string, needed: string): RunbookError 
 }
 
 /** The clusters whose clients write to the primary: itself, and its performance secondaries, which forward writes. */
-export async function takingRequests(primary: ClusterAccess, signal: AbortSignal): Promise<readonly ClusterAccess[]> {
+export async function clustersServingClients(
+  primary: ClusterAccess,
+  signal: AbortSignal,
+): Promise<readonly ClusterAccess[]> {
   const { clusters } = currentExecution();
   const { deployment, drSet } = primary.entry;
   // A DR secondary serves no client requests.

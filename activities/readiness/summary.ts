@@ -6,7 +6,7 @@ import type { Notification } from '../../src/contracts/notifications';
 import { findDeployment } from '../../src/inventory';
 import { redact } from '../../src/keys';
 import type { ActivityContext, ActivityDependencies } from '../execution';
-import { tellNow } from '../notifications/notifications';
+import { notifyTargets } from '../notifications/notifications';
 import { RecordTable } from '../record-table';
 import { QUESTIONS } from './reading';
 import type { Judged, Question, Topology } from './reading';
@@ -156,7 +156,7 @@ export async function notifyChange(
     // Space is limited: what expires soon comes first.
     leftToDo: [...new Set([...ending, ...changes])].map(changeText),
   };
-  await tellNow(execution, deployment, notification, execution.run);
+  await notifyTargets(execution, deployment, notification, execution.run);
 }
 
 const OVERDUE_SENT = 'readiness-overdue';
@@ -165,7 +165,7 @@ const OVERDUE_SENT = 'readiness-overdue';
  * Notifies people, once for each last check, that none has ended since: the Schedule is dead, or each of its runs fails.
  * For the workers' sweep, which does not depend on a Schedule.
  */
-export async function tellOverdueReadiness(
+export async function notifyOverdueReadiness(
   dependencies: Pick<ActivityDependencies, 'inventory' | 'log' | 'records'>,
   ns: string,
   deployment: string,
@@ -185,5 +185,5 @@ export async function tellOverdueReadiness(
     ...{ at: Date.now(), since: Date.parse(since) },
   };
   const run = { ns, wid: `readiness:${deployment}`, rid: '', id: since };
-  await tellNow(dependencies, deployment, notification, run);
+  await notifyTargets(dependencies, deployment, notification, run);
 }

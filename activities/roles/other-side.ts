@@ -14,9 +14,9 @@ import { currentExecution, onCluster } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { othersOfSet } from '../joining/enable-secondary';
 import { kindName, readKind, readStatus } from '../observe';
-import { identityOfLost, findFailoverSides } from '../checks/failover-sides';
+import { identityOfLostPrimary, findFailoverSides } from '../checks/failover-sides';
 import { awaitAnswer, awaitState, beforeSending } from '../read-act-confirm';
-import { awaitNamed } from '../tokens/operation-token';
+import { awaitIdentityOf } from '../tokens/operation-token';
 import type { FailoverSides } from '../checks/failover-sides';
 import type { Observer } from '../checks/signs';
 import * as proof from './prove-not-primary';
@@ -195,9 +195,9 @@ export async function fenceLostPrimary(input: {
 }): Promise<ChangeResult> {
   const { deployment, from, to, authority } = input;
   const { clusters, signal, limits, access } = onCluster({ deployment, cluster: to });
-  const candidate = await awaitNamed(access, limits.promoteMs);
+  const candidate = await awaitIdentityOf(access, limits.promoteMs);
   const { setId } = await awaitDrStatus(access, limits.promoteMs);
-  const on = identityOfLost(clusters.of(deployment, from).entry, setId);
+  const on = identityOfLostPrimary(clusters.of(deployment, from).entry, setId);
   const plan = await verifyOperation(input, { operation: 'hook.fence', on, with: candidate });
   const judged = { deployment, gate: gateOf('hook.fence'), requestedBy: plan.requestedBy, authority };
   await beforeSending(async () => {

@@ -14,12 +14,12 @@ import {
 import { check, demand } from '../checks/check';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution, onCluster } from '../execution';
-import { identityOfLost } from '../checks/failover-sides';
+import { identityOfLostPrimary } from '../checks/failover-sides';
 import { inPlaceOf } from '../approvals/planning';
 import { describeReplication, kindName, readKind, readStatus, replicationOf } from '../observe';
 import { primaryClusterAddrOf } from '../joining/enable-secondary';
 import { demandRole } from '../joining/following';
-import { authorisedOn, awaitNamed, readClusterId } from '../tokens/operation-token';
+import { authorisedOn, awaitIdentityOf, readClusterId } from '../tokens/operation-token';
 import { ROLE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
 import { equalRoots, hasReached, mayTakeOver, demandNoLoss } from '../evidence/data-evidence';
 import type { HeldWrites } from '../quiesce/held-writes';
@@ -87,12 +87,12 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   // candidate.
   const patienceMs = former || execution.doubt.mayHaveSent ? limits.demoteMs : limits.demoteMs / 4;
   const patientUntil = performance.now() + patienceMs;
-  const own = awaitNamed(access, limits.demoteMs);
+  const own = awaitIdentityOf(access, limits.demoteMs);
   const preferOwnError = async (error: unknown) => {
     await own;
     throw error;
   };
-  const [on, candidate] = await Promise.all([own, awaitNamed(other, patienceMs).catch(preferOwnError)]);
+  const [on, candidate] = await Promise.all([own, awaitIdentityOf(other, patienceMs).catch(preferOwnError)]);
   const intended = { operation: `${kind}.primary.demote`, on, with: candidate } as const;
   const verify = () => verifyBeginning(input, intended);
   const plan = await verifyOperation(input, intended);
@@ -209,15 +209,15 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
 /** Clients do not wait for the whole budget if the other cluster can serve them: nothing was sent by then. */
 async function awaitCandidate(input: Promotion, budgetMs: number): Promise<AllowedOperation['on']> {
   const { execution, clusters, signal, access } = onCluster(input);
-  if (input.wayBack !== true || execution.doubt.mayHaveSent) return awaitNamed(access, budgetMs);
+  if (input.wayBack !== true || execution.doubt.mayHaveSent) return awaitIdentityOf(access, budgetMs);
   const quarterMs = budgetMs / 4;
   try {
-    return await awaitNamed(access, quarterMs);
+    return await awaitIdentityOf(access, quarterMs);
   } catch (error) {
     if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
     const other = clusters.of(input.deployment, input.otherCluster);
     if ((await clusterIdIfReported(other, signal)) !== undefined) throw error;
-    return awaitNamed(access, budgetMs - quarterMs);
+    return awaitIdentityOf(access, budgetMs - quarterMs);
   }
 }
 
@@ -255,7 +255,7 @@ async function approvedPromotion(
   const { access, limits } = onCluster({ deployment, cluster });
   const { setId } = await awaitDrStatus(access, limits.promoteMs);
   const { entry } = clusters.of(deployment, otherCluster);
-  return verify({ operation, on, with: identityOfLost(entry, setId) });
+  return verify({ operation, on, with: identityOfLostPrimary(entry, setId) });
 }
 
 /**

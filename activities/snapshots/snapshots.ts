@@ -18,7 +18,7 @@ import { onCluster } from '../execution';
 import type { Execution } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { resultOf } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitNamed } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitIdentityOf } from '../tokens/operation-token';
 
 /* A copy of a cluster's storage before an irreversible operation: a raft snapshot of the service, or a hook. */
 
@@ -87,7 +87,7 @@ async function verifyComing(
   { deployment, cluster, event, authority }: SnapshotInput,
   access: ClusterAccess,
 ): Promise<void> {
-  const { clusterId } = await awaitNamed(access, ANSWER_BUDGET_MS);
+  const { clusterId } = await awaitIdentityOf(access, ANSWER_BUDGET_MS);
   const coming = planIn(authority.plan.text)?.operations.find(
     ({ operation, on }) => on.cluster === cluster && on.clusterId === clusterId && BEFORE[event].includes(operation),
   );

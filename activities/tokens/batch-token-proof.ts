@@ -4,7 +4,7 @@ import { isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { CredentialFacts } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
-import { executionHere } from '../execution';
+import { currentExecutionIfAny } from '../execution';
 import { RecordTable } from '../record-table';
 import { readBatchToken } from './operation-token';
 
@@ -45,7 +45,7 @@ export type ProvenBefore = { readonly facts: CredentialFacts; readonly told: str
 
 /** Reads the proof of a DR secondary's batch token from the record: no primary is asked. */
 export async function provenBefore(deployment: string, secondary: ClusterAccess): Promise<ProvenBefore> {
-  const execution = executionHere();
+  const execution = currentExecutionIfAny();
   if (!execution) return { why: 'the record with its proof cannot be read from here' };
   const { records, signal } = execution;
   try {

@@ -6,7 +6,7 @@ import type { Secret } from '../../src/secret';
 import { check, demand } from '../checks/check';
 import { missingRights, rightsText } from '../checks/credentials';
 import { hasRole } from '../checks/replication';
-import { takenBy } from '../checks/tokens';
+import { acceptedBy } from '../checks/tokens';
 import type { ClusterAccess } from '../clusters';
 import { onCluster } from '../execution';
 import type { Execution } from '../execution';
@@ -48,7 +48,7 @@ export async function rotateBatchToken(input: RotationInput) {
       .filter(({ dr }) => dr?.mode === 'secondary')
       .map(async (each) => ({
         cluster: each.cluster,
-        how: await takenBy(clusters.of(name, each.cluster), each, token, signal),
+        how: await acceptedBy(clusters.of(name, each.cluster), each, token, signal),
       })),
   );
   const refusing = taken.filter(({ how }) => how === 'refused').map((each) => each.cluster);

@@ -102,7 +102,7 @@ export async function readBatchToken(access: ClusterAccess): Promise<Secret<'bat
 }
 
 /** A cluster as plans name it, with its current cluster ID. */
-export async function awaitNamed(access: ClusterAccess, budgetMs: number): Promise<AllowedOperation['on']> {
+export async function awaitIdentityOf(access: ClusterAccess, budgetMs: number): Promise<AllowedOperation['on']> {
   const { clusterId } = await awaitIdentity(access, budgetMs);
   return { cluster: access.entry.name, clusterId };
 }

@@ -3,7 +3,7 @@ import {
   asksForToken,
   confirmationOf,
   requestFacts,
-  requestInShort,
+  requestSummary,
   verifyRequest,
 } from '../documents/ceremony-request';
 import { spokenFingerprint } from '../documents/public-keys';
@@ -118,7 +118,7 @@ export function requestLines(request: CeremonyRequest, now = Date.now()): string
     ]),
     '',
     'In short:',
-    ...requestInShort(request).map((line) => `  ${line}`),
+    ...requestSummary(request).map((line) => `  ${line}`),
     'If this is not what you were told, stop (Ctrl-C) and call the operators at a number that you know.',
   ];
 }

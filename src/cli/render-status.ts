@@ -6,7 +6,7 @@ import { phaseText, receiptText, statusText, stepText } from '../words/status';
 import type { Line, Statement } from '../words/status';
 import { isPolled, pollersText } from './run';
 import type { RunView } from './run';
-import { clock, inLines, inWords, terminalText, unmarked } from '../contracts/words';
+import { clock, inLines, durationText, terminalText, unmarked } from '../contracts/words';
 import { shellLine } from '../contracts/next-commands';
 
 const RECEIPTS_SHOWN = 5;
@@ -167,7 +167,7 @@ function happened(status: RunStatus, now: number): News[] {
   const { outageSince, serviceBackAt, steps, receipts } = status;
   const back = outageSince === undefined || serviceBackAt === undefined ? undefined : serviceBackAt - outageSince;
   return [
-    ...(back === undefined ? [] : [{ at: serviceBackAt, lines: [`== Service is back after ${inWords(back)}`] }]),
+    ...(back === undefined ? [] : [{ at: serviceBackAt, lines: [`== Service is back after ${durationText(back)}`] }]),
     ...steps.map((step) => ({
       at: step.endedAt ?? step.startedAt,
       lines: [`${step.number}. ${unmarked(inFull(stepText(step)))}`],

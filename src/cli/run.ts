@@ -13,7 +13,7 @@ import type { ConnectionFlags } from '../worker/settings';
 import type { CommandHost } from './command';
 import type { CliContext } from './context';
 import { EXIT, refusalIn } from './errors';
-import { inWords } from '../contracts/words';
+import { durationText } from '../contracts/words';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 /** A history can be up to 50 MiB, depending on what people send. The client intends the same limit, but uses a wrong name for the setting. */
@@ -207,7 +207,7 @@ interface Pollers {
 export function pollersText(taskQueue: string, pollers: Pollers | undefined): string {
   if (pollers === undefined) return 'pollers unknown';
   if (pollers.count === 0) return `nobody polls task queue ${taskQueue}`;
-  return `task queue ${taskQueue} last polled ${inWords(pollers.lastSeenMs ?? 0)} ago`;
+  return `task queue ${taskQueue} last polled ${durationText(pollers.lastSeenMs ?? 0)} ago`;
 }
 
 /** Whether a live worker polls. */
@@ -293,7 +293,7 @@ export async function waitVisibly<T>(
     await pause(FIRST_WORD_MS);
     while (!signal.aborted) {
       const polled = await polledText(session, run);
-      const waited = `Waiting for ${what}, ${inWords(Math.round((Date.now() - begin) / 1_000) * 1_000)}`;
+      const waited = `Waiting for ${what}, ${durationText(Math.round((Date.now() - begin) / 1_000) * 1_000)}`;
       // The result may have arrived in the meantime.
       if (!over.signal.aborted) context.err(`${waited}: ${polled}. Ctrl-C stops the waiting, not the run.`);
       await pause(AGAIN_MS);

@@ -3,7 +3,7 @@ import type { NotificationFacts } from './notifications';
 import type { ClusterObservation, WalIndex } from './observations';
 import type { Check, GateName, PlanDocument } from './plan';
 import type { Attested, Finding, RunObjectives } from './run-facts';
-import type { OutsideSecondary, QuiesceMeans, ReplicationKind, TokenUse } from './runbook-inputs';
+import type { OutsideSecondary, QuiesceMethod, ReplicationKind, TokenUse } from './runbook-inputs';
 
 /*
  * Inputs and results of activities that more than one of them, or a workflow, knows by name. Names only: no address, path or
@@ -86,7 +86,7 @@ export interface Assessment<R> {
 }
 
 /** How clients are quiesced while a primary is changed; `none`: they are not. */
-export type Quiesce = QuiesceMeans | 'none';
+export type Quiesce = QuiesceMethod | 'none';
 
 /** Which client hooks the inventory has, besides `quiesce`. */
 export interface ClientHooks {

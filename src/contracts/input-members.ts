@@ -17,8 +17,8 @@ export const tokenSourceChoice = z.enum(['auto', ...tokenSource.options]);
 export type TokenSourceChoice = z.infer<typeof tokenSourceChoice>;
 
 /** How clients are quiesced while a primary is changed: by people's hooks, the service's own quota, or their word. */
-export const quiesceMeans = z.enum(['hook', 'quota', 'attested']);
-export type QuiesceMeans = z.infer<typeof quiesceMeans>;
+export const quiesceMethod = z.enum(['hook', 'quota', 'attested']);
+export type QuiesceMethod = z.infer<typeof quiesceMethod>;
 
 /** The DR operations, as sealed tokens and invitations name them. */
 export const tokenUse = z.enum([

@@ -111,11 +111,11 @@ export interface Asked {
 }
 
 /** The request in a few lines, each one line whatever people wrote: clusters and uses, who asks, why. */
-export function askedInWords({ kind, targets, requestedBy, reason, collects }: Asked): string[] {
+export function askedText({ kind, targets, requestedBy, reason, collects }: Asked): string[] {
   const token = kind === 'root-token' ? 'ROOT token' : 'DR operation token';
   const why = escapeUntrusted(reason).trim();
   return [
-    ...targets.map(({ cluster, uses }) => `One ${token} on ${escapeUntrusted(cluster)}, to ${usesInWords(uses)}`),
+    ...targets.map(({ cluster, uses }) => `One ${token} on ${escapeUntrusted(cluster)}, to ${usesText(uses)}`),
     ...(collects ? [GIVEN_AS_TOKEN] : []),
     ...(kind === 'rehearsal' ? ['A rehearsal of tool, key and access: no token, and no key share'] : []),
     `Requested by ${requestedBy.how === 'claimed' ? `${escapeUntrusted(requestedBy.name)} (UNVERIFIED: ask that person)` : attestedName(requestedBy)}`,
@@ -124,11 +124,11 @@ export function askedInWords({ kind, targets, requestedBy, reason, collects }: A
 }
 
 /** What a token is for, after "to"; each use once. */
-export function usesInWords(uses: readonly (keyof typeof USE_WORDS)[]): string {
+export function usesText(uses: readonly (keyof typeof USE_WORDS)[]): string {
   return [...new Set(uses)].map((use) => USE_WORDS[use]).join('; ');
 }
 
-/** {@link askedInWords} while key holders are waited for, otherwise nothing. */
+/** {@link askedText} while key holders are waited for, otherwise nothing. */
 export function askedNow({ asked, waiting }: Pick<RunStatus, 'asked' | 'waiting'>): string[] {
-  return asked && waiting.some((each) => OF_HOLDERS.has(each.for)) ? askedInWords(asked) : [];
+  return asked && waiting.some((each) => OF_HOLDERS.has(each.for)) ? askedText(asked) : [];
 }

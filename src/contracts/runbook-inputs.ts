@@ -9,7 +9,7 @@ import {
   deploymentName,
   outsideSecondary,
   pathsFilter,
-  quiesceMeans,
+  quiesceMethod,
   replicationKind,
   secondaryId,
   tokenSourceChoice,
@@ -63,7 +63,7 @@ export const RUNBOOK_INPUTS = {
     /** The maximum loss at which the switchover continues. Above it, the old primary, which has every write, is promoted back. */
     acceptLoss: z.enum(['none', 'bounded']).default('none'),
     /** How clients are quiesced. Default: as in the inventory. */
-    quiesce: quiesceMeans.optional(),
+    quiesce: quiesceMethod.optional(),
     tokenSource: tokenSourceChoice.optional(),
     /** Accepts that the old primary stays out until it is upgraded, if the new primary's version is newer. */
     acknowledgeNewerSecondary: z.boolean().default(false),
@@ -167,7 +167,7 @@ export const RUNBOOK_INPUTS = {
     /** Planned: the maximum loss at which the promotion continues. Above it, the old primary is promoted back. */
     acceptLoss: z.enum(['none', 'bounded']).default('none'),
     /** Planned: how clients are quiesced. Default: as in the inventory. */
-    quiesce: quiesceMeans.optional(),
+    quiesce: quiesceMethod.optional(),
     /** Unplanned: promotes even if a usable DR secondary of the failed primary could be promoted instead. */
     overrideDrSecondary: z.boolean().default(false),
   }),

@@ -129,7 +129,7 @@ export function counted(count: number, noun: string): string {
 }
 
 /** A duration for people: `850 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`. */
-export function inWords(milliseconds: number): string {
+export function durationText(milliseconds: number): string {
   const ms = Math.max(0, Math.round(milliseconds));
   if (ms < 1_000) return `${ms} ms`;
   if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
@@ -172,6 +172,6 @@ export function verdictWords(verdict: ReadinessVerdict): string {
   return verdict.replaceAll('-', ' ');
 }
 
-export function verdictsInWords({ switchover, failover }: Pick<ReadinessResult, 'switchover' | 'failover'>): string {
+export function verdictsText({ switchover, failover }: Pick<ReadinessResult, 'switchover' | 'failover'>): string {
   return `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}`;
 }

@@ -1,5 +1,5 @@
-import { GIVEN_AS_TOKEN, usesInWords, askedInWords } from '../contracts/next-commands';
-import { attestedName, clock, inWords, spelled, escapeUntrusted } from '../contracts/words';
+import { GIVEN_AS_TOKEN, usesText, askedText } from '../contracts/next-commands';
+import { attestedName, clock, durationText, spelled, escapeUntrusted } from '../contracts/words';
 import type { Invitation, InvitationUse, Rehearsal, VerifiedInvitation, HolderChecks } from './invitation';
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
@@ -47,13 +47,10 @@ export function requestFacts(request: CeremonyRequest, now: number): PlainFact[]
  * What is asked, who asks and why: one line each, worded as in the status of the run. A holder reads this first and
  * compares it with what others said.
  */
-export function requestInShort(request: CeremonyRequest): string[] {
-  if (request.kind === 'ceremony') return askedInWords(request.invitation);
+export function requestSummary(request: CeremonyRequest): string[] {
+  if (request.kind === 'ceremony') return askedText(request.invitation);
   const { deployment, requestedBy, reason } = request.invitation;
-  return [
-    `For ${escapeUntrusted(deployment)}`,
-    ...askedInWords({ kind: 'rehearsal', targets: [], requestedBy, reason }),
-  ];
+  return [`For ${escapeUntrusted(deployment)}`, ...askedText({ kind: 'rehearsal', targets: [], requestedBy, reason })];
 }
 
 /** What the holder must type, so that nobody agrees without reading. */
@@ -154,7 +151,7 @@ function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now
   const number = targets.length === 1 ? 'one cluster' : `each of ${targets.length} clusters`;
   const kept =
     erasure === 'memory' ? 'kept in memory' : 'kept on a file system, which may retain traces (erasure: best effort)';
-  const life = inWords(useFor * 1000);
+  const life = durationText(useFor * 1000);
   const whose = `goes to the person who has the private key of OpenPGP ${spelled(pgp)}`;
   const forPerson = fact('THE TOKEN', [whose, 'compare this fingerprint with that person'], true);
   return [
@@ -163,7 +160,7 @@ function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now
     ...targets.map(({ cluster, uses, recovery }) => {
       const drastic = uses.some((use) => DRASTIC.includes(use));
       const share = recovery ? ['it unseals itself, so your share is a RECOVERY key share'] : [];
-      return fact('Cluster', [cluster, `to ${usesInWords(uses)}`, ...share], drastic);
+      return fact('Cluster', [cluster, `to ${usesText(uses)}`, ...share], drastic);
     }),
     ...whoAndWhy(invitation),
     ...(root || invitation.forPerson ? [forPerson] : []),
@@ -186,7 +183,7 @@ function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now
 }
 
 const keptLines = (seconds: number): string[] => [
-  `sealed for the next run, for at most ${inWords(seconds * 1000)}`,
+  `sealed for the next run, for at most ${durationText(seconds * 1000)}`,
   'people must approve that run',
 ];
 
@@ -217,7 +214,7 @@ function plainRehearsalFacts(
     fact('Holders', [holders.join(', ')]),
     collected(invitation, now),
     fact('Key', [
-      `${kept}, and destroyed ${inWords(useFor * 1000)} after collection ends`,
+      `${kept}, and destroyed ${durationText(useFor * 1000)} after collection ends`,
       `recipient ${recipient.slice(0, 20)}...; OpenPGP ${pgp}`,
     ]),
     theRun(invitation),
@@ -248,7 +245,7 @@ function signedBy(environment: string): PlainFact {
 
 function collected({ exp, iat }: Either, now: number): PlainFact {
   return fact('Collected', [
-    `until ${clock(exp * 1000, now)}, ${inWords(exp * 1000 - now)} from now`,
+    `until ${clock(exp * 1000, now)}, ${durationText(exp * 1000 - now)} from now`,
     `invited at ${clock(iat * 1000, now)}`,
   ]);
 }

@@ -7,7 +7,7 @@ import {
   asksForToken,
   confirmationOf,
   requestFacts,
-  requestInShort,
+  requestSummary,
   verifyRequest,
 } from '../documents/ceremony-request';
 import { envelopeInput, noShareWanted } from '../documents/envelope';
@@ -137,7 +137,7 @@ function showRequest(request: CeremonyRequest): void {
   part('facts').replaceChildren(...rows);
   part('cluster-label').textContent = `To continue, type ${confirmationOf(request).what}`;
   for (const each of document.querySelectorAll('.summary'))
-    each.replaceChildren(...requestInShort(request).map((line) => element('p', line)));
+    each.replaceChildren(...requestSummary(request).map((line) => element('p', line)));
   const { wid, ns, rid } = request.invitation;
   part('workflow').textContent = wid;
   part('namespace').textContent = ns;

@@ -3,7 +3,7 @@ import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
 import { SNAPSHOT_EVENTS } from '../contracts/names';
 import { NOTIFICATION_EVENTS } from '../contracts/notifications';
-import { pathsFilter, quiesceMeans, tokenSourceChoice } from '../contracts/input-members';
+import { pathsFilter, quiesceMethod, tokenSourceChoice } from '../contracts/input-members';
 import { parsePublicKey } from '../documents/public-keys';
 import {
   absolutePath,
@@ -216,12 +216,12 @@ const batchTokenRotation = section({
 /** How clients are quiesced during a planned change of the primary. Defaults to the hooks. */
 const quiesce = z.union(
   [
-    quiesceMeans.transform((by): { by?: z.infer<typeof quiesceMeans> | undefined; exempt: string[] } => ({
+    quiesceMethod.transform((by): { by?: z.infer<typeof quiesceMethod> | undefined; exempt: string[] } => ({
       by,
       exempt: [],
     })),
     /** `exempt`: path prefixes that a quota does not limit, besides the paths that runs call. */
-    z.strictObject({ by: quiesceMeans.optional(), exempt: z.array(pathOfKey).max(100).default([]) }),
+    z.strictObject({ by: quiesceMethod.optional(), exempt: z.array(pathOfKey).max(100).default([]) }),
   ],
   'one of hook, quota, attested; or { by, exempt: [PATH] }',
 );

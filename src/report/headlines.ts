@@ -1,6 +1,6 @@
 import { CHECK_FAILED, criticalOpen } from '../contracts/run-status';
 import { readinessResult } from '../contracts/readiness';
-import { counted, inWords, verdictsInWords } from '../contracts/words';
+import { counted, durationText, verdictsText } from '../contracts/words';
 import type { Report } from '../contracts/report';
 
 /** How good or bad news is. */
@@ -21,7 +21,7 @@ export function timeText(iso: string): string {
 
 /** The duration between two ISO times, for people. */
 export function betweenText(from: string, to: string): string {
-  return inWords(Date.parse(to) - Date.parse(from));
+  return durationText(Date.parse(to) - Date.parse(from));
 }
 
 /** Runbook and deployment. */
@@ -59,7 +59,7 @@ function readinessHeadline({ runbook, result }: Report): Toned | undefined {
   const { deployment, switchover, failover } = found.data;
   const verdicts = [switchover, failover];
   const best = verdicts.includes('ready-with-warnings') ? 'warning' : 'good';
-  return toned(`${deployment}: ${verdictsInWords(found.data)}.`, verdicts.includes('not-ready') ? 'bad' : best);
+  return toned(`${deployment}: ${verdictsText(found.data)}.`, verdicts.includes('not-ready') ? 'bad' : best);
 }
 
 /** The clusters that a run acted on, as far as it knows them. */
@@ -140,8 +140,8 @@ function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   if (!outage) return CHANGES_PRIMARY.has(runbook) ? toned('No outage: this run demoted nothing.', 'good') : undefined;
   const { startedAt, startedBecause, endedAt, endedBy, serviceReadyAt, totalMs, atLeast } = outage;
   const { beforeRunMs = 0, serviceMs = 0, machineMs = 0, peopleMs = 0 } = outage;
-  const before = beforeRunMs === 0 ? '' : `before this run began ${inWords(beforeRunMs)}, `;
-  const split = `${before}service ${inWords(serviceMs)}, machine ${inWords(machineMs)}, people ${inWords(peopleMs)}`;
+  const before = beforeRunMs === 0 ? '' : `before this run began ${durationText(beforeRunMs)}, `;
+  const split = `${before}service ${durationText(serviceMs)}, machine ${durationText(machineMs)}, people ${durationText(peopleMs)}`;
   const why = startedBecause === undefined ? '' : ` Start of the outage: ${startedBecause}.`;
   if (totalMs === undefined || endedAt === undefined)
     return toned(`Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.${why}`, 'bad');
@@ -149,7 +149,10 @@ function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   const by = endedBy === 'probe' ? 'by the first success through the clients’ address' : `when a primary ${seen}`;
   const times = `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended ${by}.`;
   const least = atLeast ? 'at least ' : '';
-  return toned(`Outage of ${least}${inWords(totalMs)}: ${split}. ${times}${why}`, peopleMs > 0 ? 'warning' : 'neutral');
+  return toned(
+    `Outage of ${least}${durationText(totalMs)}: ${split}. ${times}${why}`,
+    peopleMs > 0 ? 'warning' : 'neutral',
+  );
 }
 
 /** Clients experience more than the outage: they are paused before it begins, and released after it. */
@@ -158,7 +161,7 @@ function heldHeadline({ clientsHeld }: Report): Toned | undefined {
   const { from, totalMs } = clientsHeld;
   return totalMs === undefined
     ? toned(`Clients paused since ${timeText(from)} UTC: this run did not release them.`, 'bad')
-    : toned(`Clients paused for ${inWords(totalMs)}, from the quiesce to their release.`, 'neutral');
+    : toned(`Clients paused for ${durationText(totalMs)}, from the quiesce to their release.`, 'neutral');
 }
 
 function lossHeadline({ runbook, loss, outage }: Report): Toned | undefined {
@@ -181,5 +184,5 @@ function protectionHeadline({ withoutDrProtection }: Report): Toned | undefined 
   const { from, totalMs } = withoutDrProtection;
   return totalMs === undefined
     ? toned(`Without DR protection since ${timeText(from)} UTC.`, 'bad')
-    : toned(`Without DR protection for ${inWords(totalMs)}.`, 'neutral');
+    : toned(`Without DR protection for ${durationText(totalMs)}.`, 'neutral');
 }

@@ -247,10 +247,10 @@ function preconditionCount(result: Fields): string | undefined {
 }
 
 const of = (value: unknown) => (typeof value === 'number' ? String(value) : (textOf(value) ?? '?'));
-const clustersIn = (list: unknown, inWords: (item: Fields) => string) =>
+const clustersIn = (list: unknown, durationText: (item: Fields) => string) =>
   listOf(list)
     .map(fieldsOf)
-    .map((item) => `${of(item['cluster'])}${inWords(item)}`)
+    .map((item) => `${of(item['cluster'])}${durationText(item)}`)
     .join('; ');
 const modeOf = (replication: unknown) => textOf(fieldsOf(replication)['mode']) ?? 'not read';
 const generationEnded = ({ next }: Fields) =>
@@ -290,8 +290,10 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
 export function observedOf({ type, state, result, failure }: ActivityRecord): string | undefined {
   if (failure) return `${failure.code}: ${failure.message}`;
   if (state !== 'completed') return undefined;
-  const inWords = Object.hasOwn(OBSERVED, type) ? OBSERVED[type] : type.startsWith('assess') && preconditionCount;
-  return textOf(result['observed']) ?? textOf(result['text']) ?? (inWords ? textOf(inWords(result)) : undefined);
+  const durationText = Object.hasOwn(OBSERVED, type) ? OBSERVED[type] : type.startsWith('assess') && preconditionCount;
+  return (
+    textOf(result['observed']) ?? textOf(result['text']) ?? (durationText ? textOf(durationText(result)) : undefined)
+  );
 }
 
 function outcomeOfActivity(activity: ActivityRecord): ReportedActivity['outcome'] {

@@ -3,7 +3,7 @@ import { shellLine } from '../contracts/next-commands';
 import type { Check } from '../contracts/plan';
 import type { Report, ReportedObjective } from '../contracts/report';
 import type { Attested } from '../contracts/run-facts';
-import { attestedName, escapeUntrusted, inWords } from '../contracts/words';
+import { attestedName, escapeUntrusted, durationText } from '../contracts/words';
 import type { Tone, Toned } from './headlines';
 import { betweenText, timeText, toned } from './headlines';
 
@@ -98,7 +98,7 @@ const OBJECTIVES: Readonly<Record<ReportedObjective['objective'], string>> = {
 /** RTO and RPO, as clients experience them: the outage, plus the time before and after it for which they were paused. */
 function objectives({ objectives: wanted = [], outage, clientsHeld }: Report): Section[] {
   const figure = (of: ReportedObjective['objective'], value: number) =>
-    of !== 'loss' ? inWords(value) : value === 0 ? 'none' : `${value} WAL entries`;
+    of !== 'loss' ? durationText(value) : value === 0 ? 'none' : `${value} WAL entries`;
   const felt = (ms: number) =>
     clientsHeld && outage?.totalMs !== undefined && ms > outage.totalMs ? ' (outage and paused clients together)' : '';
   const measured = ({ objective, observed, verdict }: ReportedObjective) => {

@@ -94,14 +94,19 @@ interface OperationToken {
 /** Required on a DR secondary. Not sent to a performance secondary, where the token in the header authorizes the call. */
 type OfSecondary = Partial<OperationToken>;
 
-/** The calls that both kinds of replication have in common (sections 4.1 and 4.2). */
-function commonEndpoints(kind: ReplicationKind) {
-  const base = `sys/replication/${kind}`;
-  const authorisation = ({ drOperationToken }: OfSecondary): RequestBody => {
+/** What authorizes a call on a secondary: on a DR secondary, the operation token in the body. */
+function authorizationOf(kind: ReplicationKind) {
+  return ({ drOperationToken }: OfSecondary): RequestBody => {
     if (kind === 'performance') return {};
     if (drOperationToken === undefined) throw invalid('"drOperationToken" is required on a DR secondary');
     return operationToken({ drOperationToken });
   };
+}
+
+/** The calls that both kinds of replication have in common (sections 4.1 and 4.2). */
+function commonEndpoints(kind: ReplicationKind) {
+  const base = `sys/replication/${kind}`;
+  const authorization = authorizationOf(kind);
   return {
     /** Role and state of this kind of replication. Unauthenticated. */
     status: get(`${base}/status`, data(answer.replicationStatus(kind))),
@@ -157,19 +162,19 @@ function commonEndpoints(kind: ReplicationKind) {
       promote: change(
         `${base}/secondary/promote`,
         (parameters: PromoteParameters & OfSecondary) => ({
-          ...authorisation(parameters),
+          ...authorization(parameters),
           primary_cluster_addr: parameters.primaryClusterAddr,
           force: parameters.force,
         }),
         { unavailableMeansBehind: kind === 'dr', changesRoles: true },
       ),
       /** Disables replication on the secondary. */
-      disable: change(`${base}/secondary/disable`, authorisation, { changesRoles: true }),
+      disable: change(`${base}/secondary/disable`, authorization, { changesRoles: true }),
       /** Assigns another primary. Does not delete data. After a new token, paths filters must be created again. */
       updatePrimary: change(
         `${base}/secondary/update-primary`,
         (parameters: UpdatePrimaryParameters & OfSecondary) => ({
-          ...authorisation(parameters),
+          ...authorization(parameters),
           ...updatePrimaryBody(parameters),
         }),
         { changesRoles: true },

@@ -9,8 +9,8 @@ import {
   activities,
   interceptActivities,
   sweepLedger,
-  tellOverdueReadiness,
-  tellRecordAlarm,
+  notifyOverdueReadiness,
+  raiseRecordAlarm,
 } from '../../activities';
 import type { Log } from '../contracts/log';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
@@ -135,7 +135,7 @@ async function prepare(
       ...{ keyRecords, sealKeyring, signingKey, temporal, reportDirectory, log, timing: options.timing },
       records: new Records({
         ...{ temporal, namespace, taskQueue, keyring: sealKeyring },
-        alarm: (deployment, finding) => tellRecordAlarm(dependencies, namespace, deployment, finding),
+        alarm: (deployment, finding) => raiseRecordAlarm(dependencies, namespace, deployment, finding),
       }),
     };
     const clusters = new Clusters(dependencies);
@@ -154,7 +154,7 @@ async function prepare(
       run: async () => {
         const running = runTogether(workers);
         const stopSweeping = startSweeping(dependencies, namespace);
-        const reload = () => void readInventoryAgain(inForce, dependencies, namespace);
+        const reload = () => void reloadInventory(inForce, dependencies, namespace);
         const reloading = setInterval(reload, INVENTORY_POLL_MS).unref();
         try {
           // `shutdown` was called before `run`: a worker must run once to release its connection.
@@ -250,7 +250,7 @@ function startSweeping(dependencies: ActivityDependencies, namespace: string): (
   const sweepRecords = async (): Promise<void> => {
     for (const deployment of dependencies.inventory.deployments.keys())
       await sweepLedger(dependencies, deployment)
-        .then(() => tellOverdueReadiness(dependencies, namespace, deployment))
+        .then(() => notifyOverdueReadiness(dependencies, namespace, deployment))
         .catch((error: unknown) => log.warn({ error }, 'Sweeping the records failed; the next sweep tries again'));
   };
   // Separate sweeps: clusters that do not answer must not delay the destruction of keys.
@@ -277,7 +277,7 @@ export function againAndAgain(sweep: () => Promise<void>) {
 }
 
 /** Puts a changed inventory into force. If the file is refused, reports that; the previous inventory then stays in force. */
-export async function readInventoryAgain(
+export async function reloadInventory(
   inForce: InventoryInForce,
   dependencies: Pick<ActivityDependencies, 'inventory' | 'log'>,
   namespace: string,
@@ -293,7 +293,7 @@ export async function readInventoryAgain(
   const text = `The inventory file has changed and is refused; the previous inventory stays in force. ${inForce.refusal?.message ?? ''}`;
   const next = 'Correct the file with `runbook inventory check`. The workers read it again within seconds.';
   const finding = { severity: 'warning', code: 'inventory-refused', text, next } as const;
-  for (const deployment of deployments) tellRecordAlarm(dependencies, namespace, deployment, finding);
+  for (const deployment of deployments) raiseRecordAlarm(dependencies, namespace, deployment, finding);
 }
 
 const DESCRIBE_DEADLINE_MS = 5_000;

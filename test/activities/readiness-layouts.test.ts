@@ -1,6 +1,6 @@
 /** Readiness of a layout with both kinds of replication, over TLS, on service version 2.0, with a batch token; and whom it tells. */
 import pino from 'pino';
-import { tellOverdueReadiness } from '../../activities';
+import { notifyOverdueReadiness } from '../../activities';
 import { endsSoon } from '../../activities/readiness/credentials';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import { ActivityBench, DEPLOYMENT, holding } from '../support/activity-environment';
@@ -208,7 +208,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
   it('that no check ends any more is told once, by whichever worker sweeps first', async () => {
     const sweep = () => {
       const { inventory, records } = bench;
-      return tellOverdueReadiness({ inventory, records, log: pino({ level: 'silent' }) }, 'default', DEPLOYMENT);
+      return notifyOverdueReadiness({ inventory, records, log: pino({ level: 'silent' }) }, 'default', DEPLOYMENT);
     };
     const LAST = { switchover: 'ready', failover: 'ready', points: [] };
     const lastCheck = (ageMs: number) =>

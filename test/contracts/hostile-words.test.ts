@@ -11,7 +11,7 @@ import { approvalLines, planLines } from '../../src/cli/render-plan';
 import { wrapped } from '../../src/cli/text';
 import { summaryLines } from '../../src/cli/read-report';
 import type { RunView } from '../../src/cli/run';
-import { askedInWords } from '../../src/contracts/next-commands';
+import { askedText } from '../../src/contracts/next-commands';
 import type { Asked } from '../../src/contracts/next-commands';
 import type { Check } from '../../src/contracts/plan';
 import {
@@ -175,7 +175,7 @@ const TERMINAL: Readonly<Record<string, readonly string[]>> = {
   'runbook plan': planLines({ ...REPORT, preconditions: PRECONDITIONS }).map(terminalLine),
   'runbook readiness': readinessText(READINESS),
   'the invitation': requestLines(ASKED, UNTIL),
-  'what is asked': askedInWords(ASKED_FOR),
+  'what is asked': askedText(ASKED_FOR),
 };
 
 describe('in a terminal', () => {

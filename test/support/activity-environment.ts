@@ -15,7 +15,7 @@ import { DefaultLogger } from '@temporalio/worker';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { CancellationScope } from '@temporalio/workflow';
 import pino from 'pino';
-import { Records, activities, interceptActivities, tellRecordAlarm } from '../../activities';
+import { Records, activities, interceptActivities, raiseRecordAlarm } from '../../activities';
 import type { ActivityDependencies, RunbookActivities } from '../../activities';
 import { planDigest } from '../../activities/approvals/planning';
 import type { Timing } from '../../activities/read-act-confirm';
@@ -184,7 +184,7 @@ export class ActivityBench {
   ) {
     const log = pino({ level: 'debug' }, { write: (line) => void this.emitted.push(line) });
     this.records = this.recordsOfAWorker((deployment, finding) =>
-      tellRecordAlarm({ inventory, log }, this.run.ns, deployment, finding),
+      raiseRecordAlarm({ inventory, log }, this.run.ns, deployment, finding),
     );
     this.ledger = new TokenLedger(this.records);
     this.#dependencies = {

@@ -327,7 +327,7 @@ export class Scenario {
   }
 
   /** Removes the workflow that {@link breakRecord} started. */
-  async mendRecord(): Promise<void> {
+  async repairRecord(): Promise<void> {
     await this.client.workflow.getHandle(recordWorkflowId(this.name)).terminate('not a record');
   }
 

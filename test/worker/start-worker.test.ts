@@ -11,7 +11,7 @@ import { freePorts } from '../../src/dev-server/child-process';
 import { projectRoot } from '../../src/dev-server/locations';
 import { InventoryInForce, parseInventory } from '../../src/inventory';
 import type { WorkerSettings } from '../../src/worker/settings';
-import { againAndAgain, readInventoryAgain, startWorker, sweepKeys } from '../../src/worker/start-worker';
+import { againAndAgain, reloadInventory, startWorker, sweepKeys } from '../../src/worker/start-worker';
 import type { RunningWorker, WorkerOptions } from '../../src/worker/start-worker';
 import { until } from '../support/by-hand';
 import { temporaryDirectory } from '../support/directory';
@@ -144,7 +144,7 @@ describe('starting a worker', () => {
       },
     };
     const look = async () => {
-      for (let looks = 0; looks < 2; looks += 1) await readInventoryAgain(inForce, dependencies, 'default');
+      for (let looks = 0; looks < 2; looks += 1) await reloadInventory(inForce, dependencies, 'default');
     };
     await writeFile(file, inventoryText().replace('"approvals":1', '"approvals":7'));
     await look();

@@ -62,7 +62,7 @@ describe('operationTokenDisposal', () => {
 
   it('parked, retry: a record that cannot be written after the deletion', async () => {
     const run = await parkedInDeletion();
-    await scenario.mendRecord();
+    await scenario.repairRecord();
     await run.decide('retry', DELETE_STEP);
     expect(await run.report()).toMatchObject({ outcome: 'completed', leftToDo: [], result: { deleted: 1 } });
     expect(living()).toBe(0);
@@ -72,7 +72,7 @@ describe('operationTokenDisposal', () => {
     const run = await parkedInDeletion();
     await run.decide('skip', DELETE_STEP);
     const report = await run.report();
-    await scenario.mendRecord();
+    await scenario.repairRecord();
     expect(report).toMatchObject({ outcome: 'completed', result: { tokens: [{ outcome: 'skipped' }] } });
     expect(report.leftToDo).toHaveLength(2);
   });
@@ -81,12 +81,12 @@ describe('operationTokenDisposal', () => {
     const run = await parkedInDeletion();
     await run.decide('abort', DELETE_STEP);
     expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    await scenario.mendRecord();
+    await scenario.repairRecord();
   });
 
   it('taken over at a parked deletion', async () => {
     await expectTakenOver(scenario, await parkedInDeletion(), 'operationTokenDisposal');
-    await scenario.mendRecord();
+    await scenario.repairRecord();
   });
 
   it('abort at a deletion', async () => {
@@ -141,6 +141,6 @@ describe('operationTokenDisposal', () => {
     expect(await (await start({ dryRun: true })).report()).toMatchObject({ outcome: 'planned' });
     await scenario.breakRecord();
     expect(await (await start()).failure()).toMatchObject({ code: 'PRECONDITION_FAILED' });
-    await scenario.mendRecord();
+    await scenario.repairRecord();
   });
 });

@@ -74,7 +74,7 @@ describe('operationTokenCeremony', () => {
     await run.shares();
     const { code } = await run.parks('Delete the operation tokens');
     expect([code, scenario.state('west').operationTokens]).toEqual(['PRECONDITION_FAILED', before + 1]);
-    await scenario.mendRecord();
+    await scenario.repairRecord();
     await run.decide('retry');
     const report = await run.report();
     expect([report.outcome, scenario.state('west').operationTokens]).toEqual(['aborted', before]);

@@ -90,7 +90,7 @@ describe('Merkle trees', () => {
         // The record cannot be read when the token is to be deleted.
         scenario.service.faults.add({ cluster: 'south', endpoint: MERKLE_CHECK, action: () => scenario.breakRecord() });
         const report = await (await check(scenario, 'shares', 'skip Delete the operation tokens')).report();
-        await scenario.mendRecord();
+        await scenario.repairRecord();
         expect(report).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'sound' } } });
         expect(report.leftToDo).toContainEqual(expect.stringContaining('"Delete the operation tokens" was skipped'));
         expect(scenario.state('south').operationTokens).toBe(1);

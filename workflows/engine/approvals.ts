@@ -16,7 +16,7 @@ export interface Asked {
 }
 
 /** Whether an activity refused the approvals only because of their age. New approvals of the same gate help then. */
-export function areTooOld({ code, about }: FailureFacts): boolean {
+export function approvalsAreTooOld({ code, about }: FailureFacts): boolean {
   return code === 'NOT_APPROVED' && about === APPROVALS_TOO_OLD;
 }
 
@@ -48,7 +48,7 @@ export class Approvals {
     } catch (error) {
       const failure = failureFacts(error);
       // If it is not known what an earlier try sent, the next try reads before anybody is asked.
-      if (failure?.outcomeKnown === true && areTooOld(failure)) this.#old.set(gate, failure);
+      if (failure?.outcomeKnown === true && approvalsAreTooOld(failure)) this.#old.set(gate, failure);
       throw error;
     }
   }

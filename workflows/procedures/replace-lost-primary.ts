@@ -1,7 +1,7 @@
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
-import { areTooOld } from '../engine/approvals';
+import { approvalsAreTooOld } from '../engine/approvals';
 import type { FailureFacts } from '../engine/failures';
 import { OutageDecision, RunStopped } from '../engine/failures';
 import type { Choice } from '../engine/parking';
@@ -46,7 +46,7 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
     const token = await run.abortable(async () => tokens?.of(to));
     const stuck = await run.outage(() => promoteAndServe(run, lost, token, force));
     if (!stuck) return;
-    if (areTooOld(stuck)) {
+    if (approvalsAreTooOld(stuck)) {
       // The primary was heard after the gate was met, and is gone again. The approvers check once more; everything is kept.
       await run.abortable(() => approvals.renew(force ? 'force' : 'promote', stuck));
       continue;

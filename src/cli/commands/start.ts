@@ -8,7 +8,7 @@ import type { RunbookName } from '../../contracts/names';
 import { nextCommandOf, shellLine } from '../../contracts/next-commands';
 import { readinessResult } from '../../contracts/readiness';
 import type { ReadinessResult } from '../../contracts/readiness';
-import { changeText, verdictsInWords, verdictWords, escapeUntrusted, inLines } from '../../contracts/words';
+import { changeText, verdictsText, verdictWords, escapeUntrusted, inLines } from '../../contracts/words';
 import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult, withServerOptions, withSession, number } from '../command';
@@ -285,7 +285,7 @@ function readinessCommand(host: CommandHost): Command {
 /** The verdicts, what changed, and all points. */
 export function readinessText(given: ReadinessResult): string[] {
   const { switchover, failover, changes, candidates, points } = inLines(given);
-  const each = candidates.map((one) => `  to ${one.cluster} (${one.drSet}): ${verdictsInWords(one)}`);
+  const each = candidates.map((one) => `  to ${one.cluster} (${one.drSet}): ${verdictsText(one)}`);
   return [
     `Switchover: ${verdictWords(switchover)}. Failover: ${verdictWords(failover)}.`,
     ...(candidates.length > 1 ? each : []),

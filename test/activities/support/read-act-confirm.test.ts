@@ -30,7 +30,7 @@ function execution(controller = new AbortController()): Execution & { readonly t
     progress: (text) => void told.push(text),
     throwIfCancelled,
     assertCurrentAttempt: async () => throwIfCancelled(),
-    mayBeGivenUp: async () => false,
+    mayBeReplaced: async () => false,
   };
 }
 
