@@ -95,7 +95,7 @@ describe('the last change of the primary', () => {
     expect(await coolDown('east')).toMatchObject({ verdict: 'not-checkable' });
     // A token that is kept is not known either: the holders are asked, and the plan says why.
     const { plan } = await bench.assess('drSwitchover', { to: 'east' });
-    expect(plan?.text).toContain('whether it keeps an operation token of east is not known');
+    expect(plan?.text).toContain('so it is not known whether it keeps an operation token of east');
     await notePrimaryChange({ records: bench.records, log: pino({ level: 'silent' }) }, DEPLOYMENT, {
       ...{ runbook: 'drSwitchover', runId: 'r', cluster: 'west', at: Date.now() },
     });

@@ -79,7 +79,7 @@ it('a wrong `from` is refused while another member, which secondaries follow, sa
 
   // West is back, and follows a primary: it never was the one that is gone.
   westAway?.remove();
-  const details = { cluster: 'west', next: holding('west follows another primary') };
+  const details = { cluster: 'west', next: holding('west is connected to another primary') };
   await refusesPromotion('PRECONDITION_FAILED', { details }, { otherCluster: 'west', authority: attested });
   eastAway?.remove();
 });
