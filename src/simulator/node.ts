@@ -149,15 +149,17 @@ export class Leadership {
 }
 
 /**
- * Outside the ephemeral port range of every system (Linux: from 32768, others: from 49152). The port of a killed node
- * stays unused until the node restarts.
+ * Outside the ephemeral port range of every system (Linux: from 32768, others: from 49152). Each process takes ports from
+ * a block of its own, one after the other: the port of a killed node stays unused until the node restarts.
  */
-const PORTS = [12_000, 32_000] as const;
+const BLOCK = 500;
+const FIRST_PORT = 12_000 + (process.pid % 40) * BLOCK;
+let portsTaken = randomInt(BLOCK);
 
 /** Listens on the port, or on any free port for 0; returns the port. */
 export async function listenOnLoopback(server: Server, port = 0): Promise<number> {
   for (;;) {
-    const tried = port === 0 ? randomInt(...PORTS) : port;
+    const tried = port === 0 ? FIRST_PORT + (portsTaken++ % BLOCK) : port;
     server.listen(tried, '127.0.0.1');
     try {
       await once(server, 'listening');
