@@ -116,7 +116,7 @@ export async function ceremonyToken(
     `No credential of the worker gives access to the ceremony calls of ${name}.`,
     {
       cluster: name,
-      observed: `${durationText(way)}; version ${version ?? 'not reported'}`,
+      observed: `${accessText(way)}; version ${version ?? 'not reported'}`,
       needed: NEEDED[kind],
       next: openingInWords(access, kind),
     },
@@ -144,7 +144,7 @@ const NEEDED: Readonly<Record<GeneratedTokenKind, string>> = {
 };
 
 /** The access as text, for plans. */
-function durationText({ access, from = 'a stored credential' }: Pick<CeremonyWay, 'access' | 'from'>): string {
+function accessText({ access, from = 'a stored credential' }: Pick<CeremonyWay, 'access' | 'from'>): string {
   return access === 'accepted' ? `accepted: ${from}` : IN_WORDS[access];
 }
 
@@ -167,7 +167,7 @@ export function ceremonyCallsAllowed(
 ): Check {
   const rotation = kind === 'operation-token' ? 'start batchTokenRotation while a primary serves, or ' : '';
   return check('ceremony calls allowed', cluster, way.access === 'not-needed' || way.access === 'accepted', {
-    observed: version === undefined ? durationText(way) : `${durationText(way)} (version ${version})`,
+    observed: version === undefined ? accessText(way) : `${accessText(way)} (version ${version})`,
     needed: NEEDED[kind],
     otherwise: 'warn',
     next:

@@ -79,7 +79,7 @@ export class TokenLedger {
    * another run or cluster under this ID
    */
   async write(entry: LedgerEntry): Promise<void> {
-    if (!(await this.#put(entry, (now) => now === undefined || isOfSameRun(now, entry)))) throw acceptedBy(entry);
+    if (!(await this.#put(entry, (now) => now === undefined || isOfSameRun(now, entry)))) throw idTaken(entry);
   }
 
   /** Notes that a last share is about to be given. IDs are unique: an existing entry belongs to somebody else. */
@@ -87,7 +87,7 @@ export class TokenLedger {
     // Its own entry is accepted: the answer to this write may have been lost.
     const isFree = (now: LedgerEntry | undefined) =>
       now === undefined || (isOfSameRun(now, entry) && now.at === entry.at);
-    if (!(await this.#put(entry, isFree))) throw acceptedBy(entry);
+    if (!(await this.#put(entry, isFree))) throw idTaken(entry);
   }
 
   /**
@@ -163,7 +163,7 @@ export function isReserved({ kept, wid, rid, deletionSentAt }: LedgerEntry, now 
   return deletionSentAt === undefined && kept?.wid === wid && kept.rid === rid && Date.parse(kept.until) > now;
 }
 
-function acceptedBy({ cluster, id }: LedgerEntry): RunbookError {
+function idTaken({ cluster, id }: LedgerEntry): RunbookError {
   return new RunbookError(
     'STATE_DIVERGED',
     `The record already has another token under the ID of this attempt on ${cluster}.`,

@@ -335,7 +335,7 @@ export function othersConnected({ peers }: ReplicationObservation, id: string, h
 }
 
 /** The only connected DR secondary is never revoked, unless the input acknowledges it and the gate approves it (facts 9.12). */
-export function anotherPrimaryRemains(
+export function anotherSecondaryStays(
   { cluster, dr }: ObservedRoles,
   id: string,
   heartbeatAgeMs: number,

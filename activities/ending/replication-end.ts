@@ -5,7 +5,7 @@ import { RunbookError, orElse } from '../../src/errors';
 import { verifyBeginning } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { demand } from '../checks/check';
-import { anotherPrimaryRemains } from '../checks/replication';
+import { anotherSecondaryStays } from '../checks/replication';
 import { onCluster } from '../execution';
 import { demandRole } from '../joining/following';
 import { describeReplication, isAlive, kindName, readKind, replicationOf } from '../observe';
@@ -66,7 +66,7 @@ export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
       const operation = `${kind}.primary.revoke-secondary` as const;
       const plan = await verifyBeginning(input, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
       const acknowledged = plan.choices['acknowledgeLastSecondary'] === true;
-      const stays = () => anotherPrimaryRemains({ cluster, dr: seen }, id, limits.heartbeatAgeMs, acknowledged);
+      const stays = () => anotherSecondaryStays({ cluster, dr: seen }, id, limits.heartbeatAgeMs, acknowledged);
       if (kind === 'dr') demand([stays()], `${id} was not revoked`);
       const options = await withCredential(access, execution);
       return () => access.client[kind].primary.revokeSecondary({ id }, options);

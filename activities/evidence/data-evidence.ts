@@ -203,7 +203,6 @@ interface Evidence {
  * Merkle root; or a worker of ours marked that clients were quiesced at the demotion, and the new primary has W; or a
  * person decided to continue anyway.
  *
- *
  * @throws RunbookError PRECONDITION_FAILED
  */
 export async function demandNoLoss(

@@ -66,7 +66,6 @@ export async function writePathsFilter(input: FilterChange & { readonly filter: 
  * approved for exactly this secondary. If the secondary sees no more than before, a plan that lets it join or follow
  * this primary with this filter is also enough: the filter is written for that purpose.
  *
- *
  * @throws RunbookError NOT_APPROVED
  */
 async function demandApproval(

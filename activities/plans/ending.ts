@@ -6,7 +6,7 @@ import { orElse } from '../../src/errors';
 import type { Listed, PlannedOperation } from '../approvals/planning';
 import { check } from '../checks/check';
 import {
-  anotherPrimaryRemains,
+  anotherSecondaryStays,
   hasRole,
   noDrSecondary,
   othersConnected,
@@ -232,7 +232,7 @@ export async function assessSecondaryDecommission(
       judged,
       idKnown(input, primary, id),
       ...(kind === 'dr'
-        ? [anotherPrimaryRemains(primary, id, observed.deployment.limits.heartbeatAgeMs, acknowledgeLastSecondary)]
+        ? [anotherSecondaryStays(primary, id, observed.deployment.limits.heartbeatAgeMs, acknowledgeLastSecondary)]
         : []),
       ...(acts ? [hasRole(secondary, kind, 'secondary', next)] : []),
       ...(await observed.rights(operations)),

@@ -316,7 +316,7 @@ function partsOfOurs(
 ): PlanParts {
   const [from, cluster] = [primary.cluster, secondary.cluster];
   const standbys = (deployment.clusters.get(cluster)?.addresses.length ?? 1) > 1;
-  const durationText = describeFilter(filter);
+  const filterText = describeFilter(filter);
   const snapshot = snapshotWanted(deployment, 'wipe', cluster);
   const publicKey = form !== 'wrapped' && { [`sys/replication/${kind}/secondary/generate-public-key`]: ['update'] };
   return {
@@ -324,7 +324,7 @@ function partsOfOurs(
     operations: [
       {
         ...{ operation: `${kind}.secondary.enable`, on: secondary, with: primary },
-        detail: kind === 'performance' ? durationText : undefined,
+        detail: kind === 'performance' ? filterText : undefined,
       },
     ],
     warnings: [
@@ -335,7 +335,7 @@ function partsOfOurs(
       kind === 'dr'
         ? `Everything that ${from} holds is copied to ${cluster}.`
         : filter
-          ? `Everything that ${from} holds is copied to ${cluster}, except what its paths filter keeps away: ${durationText}.`
+          ? `Everything that ${from} holds is copied to ${cluster}, except what its paths filter keeps away: ${filterText}.`
           : `Everything that ${from} replicates is copied to ${cluster}: it gets no paths filter.`,
       `The workers' credential for ${cluster} is no longer valid afterwards.`,
     ],

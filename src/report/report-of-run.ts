@@ -247,10 +247,10 @@ function preconditionCount(result: Fields): string | undefined {
 }
 
 const of = (value: unknown) => (typeof value === 'number' ? String(value) : (textOf(value) ?? '?'));
-const clustersIn = (list: unknown, durationText: (item: Fields) => string) =>
+const clustersIn = (list: unknown, textOfItem: (item: Fields) => string) =>
   listOf(list)
     .map(fieldsOf)
-    .map((item) => `${of(item['cluster'])}${durationText(item)}`)
+    .map((item) => `${of(item['cluster'])}${textOfItem(item)}`)
     .join('; ');
 const modeOf = (replication: unknown) => textOf(fieldsOf(replication)['mode']) ?? 'not read';
 const generationEnded = ({ next }: Fields) =>
@@ -290,10 +290,8 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
 export function observedOf({ type, state, result, failure }: ActivityRecord): string | undefined {
   if (failure) return `${failure.code}: ${failure.message}`;
   if (state !== 'completed') return undefined;
-  const durationText = Object.hasOwn(OBSERVED, type) ? OBSERVED[type] : type.startsWith('assess') && preconditionCount;
-  return (
-    textOf(result['observed']) ?? textOf(result['text']) ?? (durationText ? textOf(durationText(result)) : undefined)
-  );
+  const observe = Object.hasOwn(OBSERVED, type) ? OBSERVED[type] : type.startsWith('assess') && preconditionCount;
+  return textOf(result['observed']) ?? textOf(result['text']) ?? (observe ? textOf(observe(result)) : undefined);
 }
 
 function outcomeOfActivity(activity: ActivityRecord): ReportedActivity['outcome'] {
