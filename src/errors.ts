@@ -54,7 +54,7 @@ export const ERROR_CODES = {
   SERVICE_SEALED: facts('The node is sealed.', true),
   NOT_CAUGHT_UP: facts('The DR secondary has not caught up with its primary (503 on promote).', true),
   AUDIT_DEVICE_BLOCKED: facts(
-    'Every authenticated call fails although the node is healthy; an audit device may be blocked.',
+    'Every authenticated call fails although health is good; an audit device may be blocked.',
     true,
     false,
   ),
@@ -91,7 +91,7 @@ export const ERROR_CODES = {
   KEY_STORAGE_REFUSED: facts('The key directory is not memory-backed, and disk storage was not requested.'),
   SHARES_MISSING: facts('Fewer verified key shares are available than the service requires.'),
   SHARES_REJECTED: facts('The service rejected the key shares when the threshold was reached.'),
-  ATTEMPT_FOREIGN: facts("Somebody else's generation attempt occupies the single slot."),
+  ATTEMPT_FOREIGN: facts('A generation attempt that is not known to be ours occupies the single slot.'),
   ATTEMPT_LOST: facts('Our generation attempt is gone.', true),
   CEREMONY_CLOSED: facts('No available credential gives access to the ceremony calls of the cluster.'),
   TOKEN_ORPHANED: facts('A token may exist that nobody holds.', false, false),

@@ -308,7 +308,7 @@ function tooLate(
   return new RunbookError('NOT_APPROVED', `The change that gate ${gate} approved is not started now: ${observed}.`, {
     observed,
     needed,
-    next: 'Nothing was sent, and no new approval helps: end the run (with "promote-back" if it offers that: the old primary still serves), and start the runbook again with another window.',
+    next: 'Nothing was sent, and no new approval helps: end the run (with "promote-back" if it offers that: then the old primary still serves), and start the runbook again with another window.',
     ...more,
   });
 }

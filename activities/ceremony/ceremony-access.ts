@@ -128,7 +128,7 @@ function openingInWords({ entry }: ClusterAccess, kind: GeneratedTokenKind): str
   const { name, addresses } = entry;
   return [
     `Preferred: set an orphan batch token as batchToken or ceremonyCredential of ${name}, then retry.`,
-    `Only if none is available: on every node of ${name} (${addresses.join(', ')}), including standbys, put \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\` at the top level of the server's configuration file. Then run \`kill -HUP $(pidof vault)\` (no restart: a node that does not unseal itself would stay sealed), then retry.`,
+    `Only if none is available: on every node of ${name} (${addresses.join(', ')}), including standbys, put \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\` at the top level of the server's configuration file. On each of them run \`kill -HUP $(pidof vault)\` (no restart: a node that does not unseal itself would stay sealed), then retry.`,
     'Meanwhile anybody who can reach the cluster can occupy or cancel its single generation slot; nobody gets a token without the key shares. Remove the line after the run.',
   ].join(' ');
 }

@@ -66,7 +66,7 @@ export async function quiescing(
         checks: await quotaIsPossible(primary, signal),
         rights: QUOTA_RIGHTS,
         warnings: [
-          `ALL clients of ${from} are refused with 429, including reads and logins, until ${to} serves. Clients of its performance secondaries are refused too, until each secondary follows ${to}. Exempt paths: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
+          `ALL clients of ${from} are refused with 429, including reads and logins, until ${to} serves. Clients of the performance secondaries of ${from} are refused too, until each secondary follows ${to}. Exempt paths: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
         ],
         step: `Quiesce clients: rate-limit quota on ${from}, verified to refuse requests at every node`,
       };

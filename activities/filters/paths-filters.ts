@@ -150,7 +150,7 @@ export async function findFilter(
     const own = filter === undefined ? await dynamicFilterOf(target, signal) : undefined;
     const away = [...(own?.mounts ?? []), ...(own?.namespaces ?? [])].join(', ');
     if (away !== '' && wanted !== 'none')
-      return refused(id, `no paths filter is known, but ${cluster} reports that ${away} is withheld from it`, writeIt);
+      return refused(id, `no paths filter is known, but ${cluster} reports that ${away} is kept away from it`, writeIt);
     if (source === undefined && wanted === undefined)
       return refused(id, 'no primary that keeps its filter answers, and the inventory names none', writeIt);
     const differs = kept !== undefined && wanted !== undefined && describeFilter(kept) !== describeFilter(wanted);

@@ -144,7 +144,7 @@ async function demandPrimary(
   const seen = await beforeSending(() => awaitAnswer(execution, asked));
   const next =
     'Find out which cluster serves. Retry once it reports that it is primary; or direct clients manually, and skip.';
-  demand([hasRole({ cluster: to, [kind]: seen }, kind, 'primary', next)], `The ${hook} hook was refused`);
+  demand([hasRole({ cluster: to, [kind]: seen }, kind, 'primary', next)], `The ${hook} hook was not run`);
 }
 
 function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean): RunbookError {

@@ -46,7 +46,7 @@ export function demandRole(
   needed: 'primary' | 'secondary',
   state: ReplicationObservation,
 ): void {
-  demand([hasRole({ cluster, [kind]: state }, kind, needed)], 'Refused', state.mode === 'unknown');
+  demand([hasRole({ cluster, [kind]: state }, kind, needed)], 'Not sent', state.mode === 'unknown');
 }
 
 const NODE_TIMEOUT_MS = 3_000;

@@ -94,12 +94,12 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
   const changed = await readActConfirm(execution, {
     ...reading,
     until: pointedSince(await reading.read()),
-    allow: (state) => demand([attachedBefore(observed(state), kind)], 'Refused', state.mode === 'unknown'),
+    allow: (state) => demand([attachedBefore(observed(state), kind)], 'Not sent', state.mode === 'unknown'),
     prepare: async (seen) => {
       const from: ObservedRoles = { cluster: primary, [kind]: await readKind(source, kind, signal) };
       const next = `Start secondaryRepointing of ${secondary} to its ${kindName(kind)} primary with {"form": "token"}.`;
       const knows = knowsSecondary(from, observed(seen), kind);
-      demand([hasRole(from, kind, 'primary', next), sameSet(kind, from, observed(seen), next), knows], 'Refused');
+      demand([hasRole(from, kind, 'primary', next), sameSet(kind, from, observed(seen), next), knows], 'Not sent');
       if (expected) await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
       // The step may have been parked for hours since the plan was judged.
       await verify(false);

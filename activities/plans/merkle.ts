@@ -118,7 +118,7 @@ function reindexWarnings(
     otherSecondaries.length === 0
       ? `${cluster} is the only DR secondary: until the reindex ends there is no other cluster to fail over to.`
       : `Until the reindex ends, fail over to ${otherSecondaries.join(' or ')} instead.`,
-    'A reindex cannot be canceled once it is started; a node that is killed or loses leadership may lose it.',
+    'A reindex cannot be cancelled once it is started; a node that is killed or loses leadership may lose it.',
     diff && 'diff: slower, because every key is compared to find out what is wrong.',
     force
       ? 'force: the full tree is rebuilt from the storage of this cluster, even if the check finds the tree sound.'

@@ -260,7 +260,7 @@ function warningsOf({ cluster, primary: serving, former, snapshot, filter: known
     `By approving you attest that ${cluster} is still fenced: no clients reach it, it reaches no database or cloud, and its cluster port is closed.`,
     `Everything that ${cluster} wrote after ${serving} became primary is lost: the data of ${serving} replaces it.`,
     snapshot
-      ? `A snapshot saves the data of ${cluster} before it is demoted; people must restore from it themselves.`
+      ? `A snapshot saves the data of ${cluster} before it is demoted; no runbook restores it.`
       : `This run saves nothing that ${cluster} wrote${former === 'primary' ? ': save what is needed before you approve' : ''}.`,
     known &&
       (known.filter

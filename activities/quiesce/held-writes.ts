@@ -82,7 +82,7 @@ function marked(run: RunContext, { deployment, at, kind, from, to, wal }: Demote
  */
 export function heldEvidence(keyring: SealKeyring, run: RunContext, demoted: Demoted, how: string): LossEvidence {
   const { to, wal, at } = demoted;
-  const why = `${how}; ${to} had reached that index before the demotion. Later writes are those of the service itself, such as canaries, not of clients`;
+  const why = `${how}; ${to} had reached that index before the demotion. Writes of the service itself after that, such as canaries, are not those of clients`;
   return { loss: 'none', why, wal, at, attested: attest(keyring, ...marked(run, demoted)) };
 }
 

@@ -192,7 +192,7 @@ function silent(cluster: string, error: RunbookError): RunbookError {
 
 type NodeAnswer = 'refused' | 'admitted' | 'silent';
 
-/** @returns the nodes that refused a request; a node that does not answer at all serves no clients either */
+/** @returns the nodes that refused a request; a node that does not answer at all serves no clients as far as can be seen */
 async function awaitRefusals(execution: Execution, accesses: readonly ClusterAccess[]): Promise<string[]> {
   const asked = accesses.flatMap((access) => access.entry.addresses.map((node) => ({ access, node })));
   // Earlier attempts did not see this quota: their time does not count.

@@ -66,7 +66,7 @@ export async function provenBefore(deployment: string, secondary: ClusterAccess)
         capabilities,
         ...(ttlSeconds !== undefined && { ttlSeconds }),
       },
-      told: `proven by the primary at ${at}, ${endsAt === undefined ? 'does not expire' : `expires at ${endsAt}`}`,
+      told: `proven by the primary at ${at}, and ${endsAt === undefined ? 'does not expire' : `expires at ${endsAt}`}`,
     };
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;

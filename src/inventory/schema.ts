@@ -137,7 +137,7 @@ const limits = section({
   /** Lifetime of an activation token that a run issues and uses itself. */
   activationToken: atMost(24 * 3_600_000, 'an activation token is used at once: its lifetime is at most 24h', '10m'),
   merkleEvidence: atMost(2_000, 'the comparison may take at most 2s of an outage', '2s'),
-  /** How long the primary must not have answered before a failover. */
+  /** How long the primary must have been silent before a failover. */
   primaryGone: duration.prefault('30s'),
   /** Minimum time after a change of the primary before a planned one. */
   coolDown: duration.prefault('30m'),

@@ -244,7 +244,7 @@ describe('without a primary a batch token counts only as far as a primary proved
     const { source, warnings, digest } = await assess();
     expect(source).toBe('batch');
     expect(warnings[0]).toContain(
-      `proven by the primary at ${String(proof['at'])}, expires at ${String(proof['endsAt'])}`,
+      `proven by the primary at ${String(proof['at'])}, and expires at ${String(proof['endsAt'])}`,
     );
     // A check without a primary proves nothing, and takes nothing away: the plan stays the one that people sign.
     await bench.call('assessReadiness', { deployment: DEPLOYMENT });
