@@ -82,7 +82,7 @@ export async function callHook(request: HookRequest): Promise<ChangeResult> {
   if (!entry) return resultOf({ outcome: 'already', calls: 0 }, `no ${hook} hook in the inventory`);
   const facts = factsOf(clusters, request, execution);
   const again = execution.doubt.mayHaveSent;
-  if (again && !entry.idempotent) throw unseen(hook, 'an earlier attempt started it, and its end was not seen');
+  if (again && !entry.idempotent) throw unseen(hook, 'an earlier attempt may have started it; its end was not seen');
   if (hook === 'traffic' || hook === 'release') await demandPrimary(clusters, facts, execution);
   execution.throwIfCancelled();
   const calledAt = Date.now();

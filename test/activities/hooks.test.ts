@@ -285,7 +285,7 @@ describe('a try after one that was lost with its worker', () => {
   it('asks people where the hook is not idempotent, without running it', async () => {
     const told = {
       retryable: false,
-      message: holding('an earlier attempt started it'),
+      message: holding('an earlier attempt may have started it'),
       details: { outcomeKnown: false },
     };
     await refuses('release', 'OUTCOME_UNKNOWN', told, { attempt: 2 });
