@@ -395,7 +395,7 @@ export function judgeGate(
   });
   return {
     satisfied: evaluation.satisfied,
-    missing: unmet ? [...evaluation.missing, claimsInWords([...claims])] : evaluation.missing,
+    missing: unmet ? [...evaluation.missing, claimsText([...claims])] : evaluation.missing,
     approvedBy: evaluation.approvedBy.map(attested),
     rejectedBy: evaluation.rejectedBy === undefined ? undefined : attested(evaluation.rejectedBy),
   };
@@ -403,7 +403,7 @@ export function judgeGate(
 
 export const NOT_COUNTED = 'only claimed, which does not count outside a laboratory';
 
-function claimsInWords(names: readonly string[]): string {
+function claimsText(names: readonly string[]): string {
   const [first = '', ...others] = names;
   return others.length === 0
     ? `the name ${escapeUntrusted(first)} is ${NOT_COUNTED}: that approval must be signed`

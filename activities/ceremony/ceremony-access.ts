@@ -118,13 +118,13 @@ export async function ceremonyToken(
       cluster: name,
       observed: `${accessText(way)}; version ${version ?? 'not reported'}`,
       needed: NEEDED[kind],
-      next: openingInWords(access, kind),
+      next: openingText(access, kind),
     },
   );
 }
 
 /** What people do, and on which nodes, to give a ceremony access. */
-function openingInWords({ entry }: ClusterAccess, kind: GeneratedTokenKind): string {
+function openingText({ entry }: ClusterAccess, kind: GeneratedTokenKind): string {
   const { name, addresses } = entry;
   return [
     `Preferred: set an orphan batch token as batchToken or ceremonyCredential of ${name}, then retry.`,

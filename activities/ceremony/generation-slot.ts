@@ -184,7 +184,7 @@ export async function settleLastShare(
 /**
  * The key of an attempt as text, its fingerprint in groups of four. Never quotes anything that is not a fingerprint.
  */
-function keyInWords(pgpFingerprint: string | undefined): string {
+function keyText(pgpFingerprint: string | undefined): string {
   if (pgpFingerprint === undefined) return 'a one-time password';
   const isFingerprint = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(pgpFingerprint);
   return isFingerprint ? `key ${(pgpFingerprint.match(/.{4}/g) ?? []).join(' ')}` : 'a key with an invalid fingerprint';
@@ -201,7 +201,7 @@ function foreignAttempt(
   { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt,
 ) {
   const mark = attemptMark(nonce);
-  const observed = `attempt ${mark} with ${keyInWords(pgpFingerprint)}, ${progress} of ${required} key shares given`;
+  const observed = `attempt ${mark} with ${keyText(pgpFingerprint)}, ${progress} of ${required} key shares given`;
   const shown = `shows a nonce that begins with ${mark}. They finish or cancel it, then retry.`;
   const cancel = `run \`${cancelCommand(kind)}\`, then retry.`;
   const { message, next } =

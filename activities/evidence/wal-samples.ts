@@ -240,8 +240,8 @@ export function lossBound(
   if (received === 0n) return { bound: undefined, why: unreported };
   const missing = last.entries - received;
   const bound = String(missing > 0n ? missing : 0n);
-  const has = missing > 0n ? `lacks at least ${bound} of these entries` : 'has every entry up to that sample';
-  const seen = now.received === undefined ? 'by its last sample' : 'by now';
+  const [seen, lacks] = now.received === undefined ? ['by its last sample', 'lacked'] : ['by now', 'lacks'];
+  const has = missing > 0n ? `${lacks} ${bound} of these entries` : 'has every entry up to that sample';
   const why = `${wrote}; ${secondary} had received up to ${received} ${seen} and ${has}; ${after}`;
   return { bound, why };
 }

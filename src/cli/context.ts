@@ -36,7 +36,7 @@ export function processContext(stop: AbortSignal): CliContext {
   const interactive = stdin.isTTY && stderr.isTTY;
   const needPerson = (what: string): void => {
     if (interactive) return;
-    throw new RunbookError('INVALID_INPUT', `Cannot prompt for "${what}": there is no terminal.`, {
+    throw new RunbookError('INVALID_INPUT', `Cannot ask for input ("${what}"): there is no terminal.`, {
       next: 'Run the command in a terminal, or pass the value with the option that --help shows.',
     });
   };

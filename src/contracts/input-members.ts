@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /** Names of deployments and clusters, as the inventory gives them. */
-export const deploymentName = z.string().regex(/^[a-z0-9-]+$/, 'must be lower-case letters, digits and hyphens');
-export const clusterName = z.string().regex(/^[a-z0-9-]+$/, 'must be lower-case letters, digits and hyphens');
+export const deploymentName = z.string().regex(/^[a-z0-9-]+$/, 'must be lowercase letters, digits and hyphens');
+export const clusterName = z.string().regex(/^[a-z0-9-]+$/, 'must be lowercase letters, digits and hyphens');
 
 /** A kind of replication. */
 export const replicationKind = z.enum(['dr', 'performance']);

@@ -273,11 +273,11 @@ export const RUNBOOK_INPUTS = {
 export type InputOf<R extends RunbookName> = z.infer<(typeof RUNBOOK_INPUTS)[R]>;
 
 /** Maximum number of reported mistakes, and of letters of a name, so that the report of an input stays small enough to be an error. */
-const MOST_TOLD = { mistakes: 20, letters: 100 };
+const MAX_REPORTED = { mistakes: 20, letters: 100 };
 
 /** The mistakes of an input, field by field, as text of ours. Names fields and what they accept, and quotes no value. */
 export function inputMistakes({ issues }: z.ZodError): string[] {
-  const nameOf = (path: readonly PropertyKey[]) => path.join('.').slice(0, MOST_TOLD.letters);
+  const nameOf = (path: readonly PropertyKey[]) => path.join('.').slice(0, MAX_REPORTED.letters);
   const mistakes = issues.flatMap((issue) => {
     const name = nameOf(issue.path) || 'the input';
     const missing = issue.message.endsWith('received undefined') || (issue.code === 'too_small' && issue.minimum === 1);
@@ -297,7 +297,7 @@ export function inputMistakes({ issues }: z.ZodError): string[] {
         return [`${name}: ${issue.message}`];
     }
   });
-  return mistakes.slice(0, MOST_TOLD.mistakes);
+  return mistakes.slice(0, MAX_REPORTED.mistakes);
 }
 
 const TYPES: Readonly<Record<string, string>> = {

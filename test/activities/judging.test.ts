@@ -157,7 +157,7 @@ describe('what samples prove of a loss', () => {
     ];
     const { bound, why } = bounded(samples, 3, '1580');
     expect(bound).toBe('20');
-    for (const part of ['120 s old', 'lacks at least 20', 'what east wrote after that sample is not known'])
+    for (const part of ['120 s old', 'lacks 20 of these entries', 'what east wrote after that sample is not known'])
       expect(why).toContain(part);
   });
 

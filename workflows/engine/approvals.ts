@@ -75,7 +75,7 @@ export class Approvals {
     const more = await passGate(this.run, { gate, gates: this.gates, planDigest: plan.digest, requestedBy, again });
     // While clients have no primary, the run does not wait for a clock.
     if (!this.run.state.serviceIsOut)
-      await awaitWindow(this.run, this.asked.window, `what gate ${gate} allows was not begun`);
+      await awaitWindow(this.run, this.asked.window, `what gate ${gate} allows was not started`);
     this.authority = { plan, approvals: [...approvals, ...more] };
   }
 }

@@ -40,7 +40,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   const metWith = run.gatesMet.get(keyOf(gate, planDigest));
   const openedAt = Date.now();
   let missing: readonly string[] = [
-    `${policy.approvals} of ${policy.approvers.join(', ') || 'nobody: the people who may approve have not joined, or requested this run'}`,
+    `${policy.approvals} of ${policy.approvers.join(', ') || 'nobody: the people who may approve requested this run or have not joined'}`,
   ];
   let approvedBy: readonly Attested[] = [];
   let rejectedBy: Attested | undefined;

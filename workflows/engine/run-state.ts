@@ -227,7 +227,7 @@ export class RunState {
       left: this.left.texts,
       phase: this.phase,
       waitingFor: this.#waitingFor(),
-      carryingOut: this.#carryingOutInWords(),
+      carryingOut: this.#carryingOutText(),
       outageSince: this.outageSince,
       ending: this.ending,
     };
@@ -237,7 +237,7 @@ export class RunState {
     return [...this.waiting.values()].map(waitedFor).join('; ') || undefined;
   }
 
-  #carryingOutInWords(): string | undefined {
+  #carryingOutText(): string | undefined {
     const iso = (at: number) => new Date(at).toISOString();
     const texts = this.#carryingOut.map((each) => carryingOutText(each, iso));
     return texts.map(({ title, text }) => `${title}${text}`).join(' ') || undefined;
@@ -269,7 +269,7 @@ export class RunState {
       phase: this.phase,
       step: this.steps.at(-1)?.name,
       waitingFor: this.#waitingFor(),
-      carryingOut: this.#carryingOutInWords(),
+      carryingOut: this.#carryingOutText(),
       outageSince: this.outageSince === undefined ? undefined : new Date(this.outageSince).toISOString(),
     };
     const key = JSON.stringify([memo.phase, memo.waitingFor, memo.carryingOut, memo.outageSince]);

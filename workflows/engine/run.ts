@@ -50,7 +50,7 @@ export class Run {
     for (const action of CONTROL_ACTIONS) this.signals.on(action, (items) => this.#order(action, items));
     CancellationScope.current().cancelRequested.catch(() => {
       state.fact({ kind: 'control', control: 'cancel', by: { name: 'a cancel request', how: 'claimed' }, reason: '' });
-      this.#noteInOutage('A cancel request came', 'stop-noted', ENDS_LATER);
+      this.#noteInOutage('A cancel request arrived', 'stop-noted', ENDS_LATER);
       this.stop(new RunStopped('a cancel request', 'cancelled through Temporal'));
     });
   }

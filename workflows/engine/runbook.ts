@@ -97,7 +97,7 @@ async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unkn
   signals.registerHandlers();
   const known: { state?: RunState } = {};
   setHandler(defineQuery<RunStatus | undefined>(QUERIES.status), () => known.state?.status(), {
-    description: 'Phase, steps, what is waited for and from whom, receipts, findings',
+    description: 'Phase, steps, what the run waits for and from whom, receipts, findings',
   });
   setHandler(
     defineQuery<Report | undefined, [RunTail?]>(QUERIES.report),
@@ -107,7 +107,7 @@ async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unkn
     },
   );
   setHandler(defineQuery<string | undefined>(QUERIES.invitation), () => known.state?.invitation, {
-    description: 'The signed invitation of the ceremony under way, for `runbook share`',
+    description: 'The signed invitation of the current ceremony, for `runbook share`',
   });
   refuseTimeouts();
   const { input, record, findings } = await readInput<I>(runbook.name, raw);

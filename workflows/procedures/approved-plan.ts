@@ -118,7 +118,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     run.state.finding({
       severity: 'warning',
       code: 'plan-changed',
-      text: 'The deployment, or its inventory, changed after the plan was approved; the new plan needs an approval of its own.',
+      text: 'The deployment, or its inventory, changed after the plan was approved; the new plan needs its own approval.',
     });
     run.state.plan = now.plan;
     answered = await askPeople(run, request, assessed);
@@ -135,7 +135,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
 
 const ABANDON: Choice = {
   action: 'abort',
-  effect: 'end the run here: nothing is promoted, clean-ups run, and its tokens and key shares are lost',
+  effect: 'end the run here: nothing is promoted, clean-ups run, and its tokens and key shares are discarded',
 };
 
 /** For a step that parks if it is refused. */

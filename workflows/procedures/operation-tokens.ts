@@ -101,8 +101,8 @@ export class OperationTokens {
       code: kept ? 'kept-token-refused' : 'batch-token-refused',
       text: `${kept ? `The operation token of ${cluster} that the record kept cannot be used` : `The batch token of ${cluster} cannot be used`}: ${why.replace(/\.$/, '')}. The key holders are asked instead.`,
       next: kept
-        ? 'Nothing was changed by it.'
-        : 'Nothing was changed by it. Look at its policy and its rotation afterwards.',
+        ? 'Nothing was changed with it.'
+        : 'Nothing was changed with it. Check its policy and its rotation afterwards.',
     });
     this.#made.delete(cluster);
     const before = this.#ceremony;

@@ -96,7 +96,7 @@ async function promoteAndServe(
     if (error instanceof StepFailed) return error.failure;
     // The only choice besides a retry, because the outcome of the promotion is not known.
     if (error instanceof OutageDecision)
-      throw run.stop(new RunStopped('an operator', `left the promotion of ${to} unchanged`));
+      throw run.stop(new RunStopped('an operator', `ended the run with the outcome of the promotion of ${to} unknown`));
     throw error;
   }
   becamePrimary();
@@ -106,7 +106,7 @@ async function promoteAndServe(
 
 const FORCE: Choice = {
   action: 'force',
-  effect: 'ask for a forced promotion at gate force: the writes that the cluster knows it lacks are given up',
+  effect: 'ask for a forced promotion at gate force: the writes that the cluster knows it lacks are lost',
 };
 
 /** How the service says "not caught up". Force skips one check of the service, so it helps against that refusal alone. */

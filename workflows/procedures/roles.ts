@@ -109,7 +109,7 @@ export async function reportPrimaries(
   const role = kind === 'dr' ? 'primary' : 'performance primary';
   const unheard = silent.join(' and ');
   const noAnswer = unheard === '' ? '' : `; ${unheard} did not answer`;
-  const keptApart = unheard === '' ? '' : `, and keep clients away from ${unheard} until it is seen not to be primary`;
+  const keptApart = unheard === '' ? '' : `, and keep clients away from ${unheard} until seen not to be primary`;
   const [code, text, next] =
     primaries.length > 0
       ? [

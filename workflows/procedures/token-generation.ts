@@ -250,7 +250,7 @@ export function badShareFindings(cluster: string, holders: readonly string[]): F
   return holders.map((holder) => ({
     severity: 'warning',
     code: 'bad-share',
-    text: `The key share of ${holder} does not belong to ${cluster}: a rejected set differs from a set that worked only in this share (unless holders whose shares worked altered theirs together).`,
-    next: `${holder} finds the right share before it is needed again.`,
+    text: `The key share of ${holder} does not belong to ${cluster}, unless holders whose shares worked altered theirs together: it is the only share of a rejected set that is not in the set that worked.`,
+    next: `Ask ${holder} to find the right share before it is needed again.`,
   }));
 }

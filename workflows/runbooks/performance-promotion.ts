@@ -79,7 +79,7 @@ async function promoteUnplanned(
   const { deployment } = input;
   run.state.outageBegan(
     undefined,
-    `it is not known since when ${route.from} is gone; counted from the start of this run`,
+    `how long ${route.from} has been gone is not known; counted from the start of this run`,
   );
   let isPromoted = false;
   run.onEnd(async () => {

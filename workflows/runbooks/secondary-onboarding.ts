@@ -220,7 +220,7 @@ function credentialsGone({ kind, primary, secondary }: SecondaryOnboardingRoute)
   return {
     severity: 'warning',
     code,
-    text: `Every token of ${secondary}, including its root token, its local mounts and its audit devices are gone with its data. Its policies and login methods are those of ${primary}. Its tokens and leases are its own from now on.`,
+    text: `Every token of ${secondary} (its root token too), its local mounts and its audit devices are gone with its data. Its policies and login methods are those of ${primary}. Its tokens and leases are its own from now on.`,
     next: `Log in on ${secondary} with a login method of ${primary}, or generate a root token with the key shares of ${primary}.`,
   };
 }

@@ -73,7 +73,7 @@ function approveCommand(host: CommandHost): Command {
       for (const line of [...approvalLines(plan, gate), ...unsignedLines(status.findings)]) context.err(line);
       if (!status.waiting.some((each) => each.for === 'approval' && each.gate === gate))
         context.err(
-          `KNOW THIS: the run does not ask for gate "${gate}" now. Your statement counts from now on, and is used as soon as the run asks.`,
+          `KNOW THIS: the run does not ask for gate "${gate}" now. Your statement counts from now on, and is checked as soon as the run asks.`,
         );
       if (yes !== true)
         await confirmed(context, `Type "${verdict}" to ${verdict} gate "${gate}"`, {
