@@ -159,6 +159,7 @@ describe('what samples prove of a loss', () => {
     expect(bound).toBe('20');
     for (const part of ['120 s old', 'lacks 20 of these entries', 'what east wrote after that sample is not known'])
       expect(why).toContain(part);
+    expect(bounded(samples, 3).why).toContain('1580 by its last sample and lacked 20 of these entries');
   });
 
   const sampled = [primary('1000'), secondary('900')];
