@@ -226,7 +226,7 @@ describe('rotation of the seal keys while a run holds a token', () => {
 
     await host.stop();
     await host.start(next);
-    expect(host.log).toContain(`sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS_FILE does not have`);
+    expect(host.log).toContain(`sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS_FILE does not contain`);
     const ready = await scenario.run('readiness');
     const { points } = (await ready.report()).result as unknown as { readonly points: readonly Point[] };
     const red = points.find(({ id }) => id === 'seal-keys');
