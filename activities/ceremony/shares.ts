@@ -52,7 +52,7 @@ export async function openEnvelopes(input: {
   return { verdicts: fresh.map((each) => verdictOf(inventory.people, each.arrived, each.receipt)) };
 }
 
-const NO_SENDER_TEXT = 'refused: the server recorded no sender: is authentication on?';
+const NO_SENDER_TEXT = 'refused: the server recorded no sender (is authentication on?)';
 
 /**
  * What people are told about an envelope, even if it could not be read. Names the event if its content must be purged.

@@ -109,7 +109,7 @@ async function readAttested<T extends Attestable>(
   if (signed === undefined && person.attestation === 'signed')
     refuse('the inventory requires a signature of this person: add --key-file YOUR-KEY-FILE to the command');
   if (person.attestation === 'principal') {
-    if (context.principal === undefined) refuse('the server recorded no sender: is authentication on?');
+    if (context.principal === undefined) refuse('the server recorded no sender (is authentication on?)');
     if (!isSender(person, context.principal)) refuse('the server recorded somebody else as its sender');
   }
   const { ns, wid, rid, ...statement } = payload;
