@@ -331,7 +331,7 @@ function partsOfOurs(
       `${cluster} (cluster ID ${id}) is WIPED: all of its secrets, mounts, policies, audit devices, tokens and leases are gone for good. Only a snapshot taken beforehand can bring them back.`,
       keysAfterJoining(primary, secondary),
       standbys &&
-        `The standby nodes of ${cluster} seal themselves until people ${standbysNeed(primary, secondary)}; ${cluster} may be without an active node until then.`,
+        `The standby nodes of ${cluster} seal themselves, and stay sealed until people ${standbysNeed(primary, secondary)}; ${cluster} may be without an active node until then.`,
       kind === 'dr'
         ? `Everything that ${from} holds is copied to ${cluster}.`
         : filter
