@@ -104,7 +104,7 @@ export const ERROR_CODES = {
 export type ErrorCode = keyof typeof ERROR_CODES;
 
 /** What an error may carry besides its message. No member may hold a secret. */
-export interface RunbookErrorOptions {
+interface RunbookErrorOptions {
   readonly retryable?: boolean | undefined;
   readonly outcomeKnown?: boolean | undefined;
   readonly httpStatus?: number | undefined;

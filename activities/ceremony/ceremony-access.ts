@@ -11,7 +11,7 @@ import { majorVersion } from '../checks/versions';
  * Whether the calls of a generation attempt have access. `open`: the cluster's configuration gives everybody access, as
  * in a break-glass.
  */
-export type CeremonyAccess = 'not-needed' | 'accepted' | 'open' | 'refused' | 'no-credential';
+type CeremonyAccess = 'not-needed' | 'accepted' | 'open' | 'refused' | 'no-credential';
 
 /** The access of the calls, and the token to send. */
 export interface CeremonyWay {

@@ -173,7 +173,7 @@ export async function destroyCeremonyKeys(input: {
 }
 
 /** Everybody who has joined, stand-by holders last. The one invitation of an epoch names them all. */
-export function invitedNow(deployment: Deployment) {
+function invitedNow(deployment: Deployment) {
   const { holders, standBy } = rosterOf(deployment);
   return { holders: [...holders, ...standBy], ...(standBy.length > 0 && { standBy }) };
 }

@@ -27,7 +27,7 @@ export const ATTEMPT = 'sys/replication/dr/secondary/generate-operation-token/at
 type Taken = 'taken' | 'refused' | 'not-checkable';
 
 /** What authorizes the calls of a ceremony, without the token itself. */
-export type CeremonyEntry = Pick<CeremonyWay, 'access' | 'from'>;
+type CeremonyEntry = Pick<CeremonyWay, 'access' | 'from'>;
 
 interface TokenQuestion {
   readonly deployment: Deployment;

@@ -20,11 +20,11 @@ export function majorVersion(version: string | undefined): number {
 }
 
 /** The versions that the nodes of a cluster report. */
-export function versionsOf({ nodes }: ClusterObservation): readonly string[] {
+function versionsOf({ nodes }: ClusterObservation): readonly string[] {
   return [...new Set(nodes.flatMap(({ version }) => version ?? []))];
 }
 
-export function versionsText(...clusters: readonly ClusterObservation[]): string {
+function versionsText(...clusters: readonly ClusterObservation[]): string {
   return clusters.map((each) => `${each.cluster} ${versionsOf(each).join(', ') || 'not reported'}`).join('; ');
 }
 

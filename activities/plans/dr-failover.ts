@@ -32,7 +32,7 @@ import { followingSteps, observe, repointed, tokenSteps } from './observed';
 import type { Observed, Observing, PlanInput } from './observed';
 
 /** What is known in advance about the loss of a failover. It changes over time, so a plan never contains it. */
-export interface FailoverLoss {
+interface FailoverLoss {
   /** `none` only if the old primary was demoted, answers, and has the same Merkle root. */
   readonly loss: 'none' | 'bounded' | 'unknown';
   readonly why: string;

@@ -20,7 +20,7 @@ import { observe } from './observed';
 import type { PlanInput } from './observed';
 
 /** A secondary that loses its primary for good. */
-export interface CutOff {
+interface CutOff {
   readonly id: string;
   /** Its name in the inventory, if known. */
   readonly cluster?: string;

@@ -18,7 +18,7 @@ const earlierReadiness = z.object({
   failover: readinessVerdict,
   points: z.array(readinessPoint.pick({ id: true, about: true, cluster: true, verdict: true })),
 });
-export type EarlierReadiness = z.infer<typeof earlierReadiness>;
+type EarlierReadiness = z.infer<typeof earlierReadiness>;
 export const lastCheck = new RecordTable('readiness', earlierReadiness);
 
 /**

@@ -213,7 +213,7 @@ export async function fenceLostPrimary(input: {
  * @throws RunbookError PRECONDITION_FAILED if another cluster is primary; SERVICE_UNAVAILABLE (retryable) if the
  *   candidate does not report whether it hears from the primary
  */
-export async function readSigns(
+async function readSigns(
   clusters: Clusters,
   name: string,
   named: { readonly from: string; readonly to: string; readonly alsoGone?: readonly string[] | undefined },
@@ -234,7 +234,7 @@ export async function readSigns(
 }
 
 /** The further silent members that serve nobody, as the approvers of the plan attested. */
-export function alsoGoneIn({ choices }: RunbookPlan): readonly string[] {
+function alsoGoneIn({ choices }: RunbookPlan): readonly string[] {
   const named = choices['alsoGone'];
   return typeof named === 'string' ? named.split(', ') : [];
 }
@@ -258,12 +258,12 @@ function follows({ dr }: ClusterObservation): boolean {
   return dr?.mode === 'secondary' && (dr.primaryClusterAddress ?? '') !== '';
 }
 
-export function signsText(signs: readonly Check[]): string {
+function signsText(signs: readonly Check[]): string {
   return signs.map(({ name, observed, verdict }) => `${name}: ${verdict} (${observed})`).join('; ');
 }
 
 /** The error for signs that contradict a failover: nobody is asked to approve it, and nothing is promoted. */
-export function contradictedBy(signs: readonly Check[]): RunbookError {
+function contradictedBy(signs: readonly Check[]): RunbookError {
   const [first] = signs;
   return new RunbookError('PRECONDITION_FAILED', `It is not proven that the primary is gone. ${signsText(signs)}`, {
     retryable: false,

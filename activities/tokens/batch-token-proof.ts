@@ -41,7 +41,7 @@ export function proofOf(
 }
 
 /** What was proven about the current token, or why no proof counts. */
-export type ProvenBefore = { readonly facts: CredentialFacts; readonly told: string } | { readonly why: string };
+type ProvenBefore = { readonly facts: CredentialFacts; readonly told: string } | { readonly why: string };
 
 /** Reads the proof of a DR secondary's batch token from the record: no primary is asked. */
 export async function provenBefore(deployment: string, secondary: ClusterAccess): Promise<ProvenBefore> {

@@ -22,7 +22,7 @@ export const NOTIFICATION_EVENTS = [
 export type NotificationEvent = (typeof NOTIFICATION_EVENTS)[number];
 
 /** `critical` is meant to wake somebody. */
-export type NotificationSeverity = 'info' | 'warning' | 'critical';
+type NotificationSeverity = 'info' | 'warning' | 'critical';
 
 /** The notification settings of the workers' inventory, as far as a run needs them. */
 export interface NotificationFacts {

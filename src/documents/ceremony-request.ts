@@ -124,7 +124,7 @@ export async function answerRequest(
 }
 
 /** One thing that a holder must read before giving anything. */
-export interface PlainFact {
+interface PlainFact {
   readonly label: string;
   /** The first line is the fact; the others explain it. */
   readonly lines: readonly string[];

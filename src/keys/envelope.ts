@@ -12,7 +12,7 @@ import { isSender, keyOfPerson } from './people';
 import type { People, PersonFacts } from './people';
 
 /** What stage 1 must know about the ceremony; every member is public. */
-export interface CeremonyFacts {
+interface CeremonyFacts {
   readonly cid: string;
   readonly epoch: number;
   readonly invitationDigest: string;

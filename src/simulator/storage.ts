@@ -36,7 +36,7 @@ export type StoredValue =
  */
 type Scope = 'everything' | 'cluster' | 'local';
 
-export interface WalEntry {
+interface WalEntry {
   readonly index: bigint;
   readonly key: string;
   readonly value: StoredValue | null;

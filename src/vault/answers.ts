@@ -265,7 +265,6 @@ export const tokenFacts = dataObject({
   /** RFC3339; absent if the token does not expire. */
   expireTime: text,
 });
-export type TokenFacts = Read<typeof tokenFacts>;
 
 const tokenOf = <K extends 'batch-token' | 'service-token'>(kind: K) =>
   at(

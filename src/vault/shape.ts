@@ -25,7 +25,7 @@ export interface Place {
 export type Reader<T> = (value: unknown, place: Place) => T;
 
 /** Seconds since 1970, or `never` if the service returns its zero time. */
-export type EpochSeconds = number | 'never';
+type EpochSeconds = number | 'never';
 
 type JsonObject = Readonly<Record<string, unknown>>;
 

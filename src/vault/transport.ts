@@ -44,7 +44,7 @@ interface NodeRequest extends Omit<RequestDescription, 'body'> {
 }
 
 /** The answer of a node, with any status. */
-export interface NodeResponse {
+interface NodeResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** `undefined` if the connection broke or the size limit was reached within the body. */

@@ -62,7 +62,7 @@ export interface TokenGuard {
 export type HttpMethod = 'GET' | 'POST' | 'DELETE';
 
 /** A member of a request body. Secrets are revealed only when the body is serialized. */
-export type BodyValue = string | boolean | number | readonly string[] | Secret | RequestBody;
+type BodyValue = string | boolean | number | readonly string[] | Secret | RequestBody;
 
 /** Members of a request body; undefined members are omitted. */
 export interface RequestBody {

@@ -12,7 +12,7 @@ import type { Run } from './run';
 import { giveReceipts } from './verdicts';
 
 /** A point where the run waits for people to approve what comes next. */
-export interface GateRequest {
+interface GateRequest {
   readonly gate: GateName;
   /** Who may approve which gate, from the assessment of the plan. */
   readonly gates: Assessment<unknown>['gates'];

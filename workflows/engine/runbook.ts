@@ -48,7 +48,7 @@ export interface Ending {
 }
 
 /** The result of a run that wrote no report because it found nothing besides what it looked for. */
-export interface FoundOut {
+interface FoundOut {
   readonly outcome: RunOutcome;
   readonly result: RunbookFindings | undefined;
 }

@@ -31,7 +31,7 @@ export interface TokenRole {
   readonly tokenType: 'service' | 'batch';
 }
 
-export interface TokenRequest {
+interface TokenRequest {
   readonly policies: readonly string[];
   readonly type: 'service' | 'batch';
   readonly orphan: boolean;
