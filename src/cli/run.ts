@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, Connection, isGrpcDeadlineError, isGrpcServiceError, WorkflowNotFoundError } from '@temporalio/client';
+import { Client, isGrpcDeadlineError, isGrpcServiceError, WorkflowNotFoundError } from '@temporalio/client';
 import type { WorkflowExecutionDescription } from '@temporalio/client';
 import { temporal } from '@temporalio/proto';
 import { nextCommandOf } from '../contracts/next-commands';
@@ -8,7 +8,7 @@ import type { RunMemo, RunStatus } from '../contracts/run-status';
 import { MANY_SIGNALS, QUERIES } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { firstValue } from '../report/run-history';
-import { connectionSettings, DATA_CONVERTER, versionOf } from '../worker/settings';
+import { connectionSettings, connectUntilClosed, DATA_CONVERTER, versionOf } from '../worker/settings';
 import type { ConnectionFlags } from '../worker/settings';
 import type { CommandHost } from './command';
 import type { CliContext } from './context';
@@ -30,13 +30,13 @@ export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.Proces
   const { connectionOptions, namespace = 'default' } = connectionSettings(env, flags);
   const { address } = connectionOptions;
   try {
-    const connection = await Connection.connect({
+    const { connection, close } = await connectUntilClosed({
       ...{ ...connectionOptions, connectTimeout: CONNECT_TIMEOUT_MS },
       channelArgs: LONG_ANSWERS,
     });
     // Payloads of other people are read here too: one that cannot be decoded must not end the command.
     const client = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
-    return { client, namespace, address, close: () => connection.close() };
+    return { client, namespace, address, close };
   } catch (cause) {
     // The client wraps the server's error.
     const refusal = cause instanceof Error && isGrpcServiceError(cause.cause) ? cause.cause : undefined;

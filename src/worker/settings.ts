@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
+import { Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+import type { ConnectionOptions } from '@temporalio/client';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { DEFAULT_TASK_QUEUE } from '../contracts/names';
 import { programVersion } from '../dev-server/locations';
@@ -102,6 +104,39 @@ export interface ConnectionFlags {
   readonly address?: string;
   readonly namespace?: string;
 }
+
+type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
+type Call = ReturnType<Parameters<Interceptor>[1]>;
+
+/** gRPC's code CANCELLED. */
+const CANCELLED = 1;
+
+/**
+ * Opens a connection whose calls end as canceled once it is closed. The SDK retries a call by a timer; on a closed channel
+ * that retry would throw where nothing can catch it, and end the process.
+ */
+export async function connectUntilClosed(options: ConnectionOptions) {
+  let closed = false;
+  const endedCall: Call = {
+    start: (metadata, listener) => {
+      listener?.onReceiveMessage?.(null);
+      listener?.onReceiveStatus?.({ code: CANCELLED, details: 'the connection is closed', metadata });
+    },
+    ...{ cancelWithStatus: ignore, sendMessageWithContext: ignore, sendMessage: ignore, startRead: ignore },
+    ...{ halfClose: ignore, getPeer: () => '', getAuthContext: () => null },
+  };
+  // The interface asks for the class, whose one use here is what the interface of a call has.
+  const untilClosed = ((callOptions, next) => (closed ? endedCall : next(callOptions))) as Interceptor;
+  const interceptors = [makeGrpcRetryInterceptor(defaultGrpcRetryOptions()), untilClosed];
+  const connection = await Connection.connect({ ...options, interceptors });
+  const close = (): Promise<void> => {
+    closed = true;
+    return connection.close();
+  };
+  return { connection, close };
+}
+
+const ignore = (): void => undefined;
 
 /**
  * Returns the settings of the Temporal connection, from flags, `TEMPORAL_*`, and the profile file, in this precedence.

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Client, Connection } from '@temporalio/client';
-import type { ClientOptions } from '@temporalio/client';
+import { Client } from '@temporalio/client';
+import type { ClientOptions, Connection } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import type { TemporalServerAddresses } from '../../src/dev-server/start-dev-server';
+import { connectUntilClosed } from '../../src/worker/settings';
 import { processNamespace, SERVER_VARIABLE } from './global-server';
 
 /** Addresses of the only Temporal server of this Jest run, with the namespace of this process. */
@@ -22,17 +23,17 @@ export function uniqueTaskQueue(prefix = 'test'): string {
   return `${prefix}-${randomUUID()}`;
 }
 
-let connection: Promise<Connection> | undefined;
+let opened: ReturnType<typeof connectUntilClosed> | undefined;
 let native: Promise<NativeConnection> | undefined;
 
 /** The client connection of this test file, opened on the first call and closed after the last test of the file. */
-export function temporalConnection(): Promise<Connection> {
-  connection ??= Connection.connect({
+export async function temporalConnection(): Promise<Connection> {
+  opened ??= connectUntilClosed({
     address: temporalServer().address,
     // For histories of any length.
     channelArgs: { 'grpc.max_receive_message_length': -1 },
   });
-  return connection;
+  return (await opened).connection;
 }
 
 /** A client on the connection of this test file, in the namespace of the process unless `options` has another. */
@@ -53,8 +54,8 @@ async function connectNatively(): Promise<NativeConnection> {
 }
 
 afterAll(async () => {
-  await (await connection)?.close();
+  await (await opened)?.close();
   await (await native)?.close();
-  connection = undefined;
+  opened = undefined;
   native = undefined;
 });

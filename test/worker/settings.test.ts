@@ -1,8 +1,9 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { newSealKey, SealKeyring } from '../../src/keys';
-import { connectionSettings, workerSettings } from '../../src/worker/settings';
+import { connectionSettings, connectUntilClosed, workerSettings } from '../../src/worker/settings';
 import { temporaryDirectory } from '../support/directory';
+import { temporalServer } from '../support/temporal-server';
 
 const directory = temporaryDirectory('settings');
 const file = join(directory, 'seal-keys');
@@ -46,4 +47,12 @@ describe('settings of a worker', () => {
       }) as Error,
     );
   });
+});
+
+it('a call of a closed connection, such as the retry of an earlier one, ends as canceled instead of throwing', async () => {
+  const { connection, close } = await connectUntilClosed({ address: temporalServer().address });
+  const list = () => connection.workflowService.listNamespaces({ pageSize: 1 });
+  expect((await list()).namespaces).toHaveLength(1);
+  await close();
+  await expect(list()).rejects.toMatchObject({ code: 1, details: 'the connection is closed' });
 });
