@@ -58,15 +58,6 @@ describe('while both clusters take themselves for the primary', () => {
     expect(await refusals(bench, 'drFailover', 'west')).toEqual([]);
   });
 
-  it('the demotion needs the approval of gate plan, and a plan about these two clusters', async () => {
-    const none = await authority();
-    const other = await authority('unfence');
-    const plan = await authority('plan');
-    const swapped = { ...former, cluster: 'west', otherCluster: 'east', authority: plan };
-    for (const refused of [{ ...former, authority: none }, { ...former, authority: other }, swapped])
-      await bench.refusedUnsent('demotePrimary', refused, 'NOT_APPROVED');
-  });
-
   it('is not let out of its fence, approved or not', async () => {
     const plan = await authority('plan');
     await bench.refused('unfenceFormerPrimary', { ...between, authority: plan }, 'NOT_APPROVED');

@@ -73,12 +73,9 @@ const approved = (text: string) => bench.approved({ plan: planWith(text), precon
 const PUT_BACK = holding('Restore the inventory');
 
 describe('refused, and nothing reaches the service', () => {
-  const rejection = () => bench.approval('go', authority.plan.digest, 'grace', { verdict: 'reject' });
-
   it.each([
     ['an approval of one gate only', async () => authority.approvals.slice(0, 1)],
     ['the same approval twice instead of both gates', async () => [authority.approvals[0], authority.approvals[0]]],
-    ['a rejection beside the approvals', async () => [...authority.approvals, await rejection()]],
   ])('%s', async (_name, make) => {
     const forged = { ...authority, approvals: await make() };
     const told = { retryable: false, details: { observed: expect.any(String) as string, needed: holding('gate ') } };
@@ -91,12 +88,6 @@ describe('refused, and nothing reaches the service', () => {
     const turned = { cluster: 'west', otherCluster: 'east' };
     await bench.refusedUnsent('demotePrimary', { ...demotion(), ...turned }, 'NOT_APPROVED', not);
     await bench.refusedUnsent('promoteSecondary', { ...promotion(), otherCluster: 'west' }, 'NOT_APPROVED', not);
-    // Another cluster behind the same name, in a plan that is approved as a whole.
-    for (const name of ['east', 'west']) {
-      const swapped = await approved(authority.plan.text.replaceAll(bench.cluster(name).clusterId, 'another-cluster'));
-      await bench.refusedUnsent('demotePrimary', drDemotion(swapped), 'NOT_APPROVED', not);
-      await bench.refusedUnsent('promoteSecondary', promotion(token, swapped), 'NOT_APPROVED', not);
-    }
   });
 
   it('a cluster with another ID than the inventory pins is not changed, whatever was approved', async () => {
@@ -179,13 +170,6 @@ describe('approvals that are older than they count', () => {
     for (const each of authority.approvals) bench.updated('approve', each, Date.now() - 2 * HOUR);
     signaled();
     await refuses('NOT_APPROVED');
-  });
-
-  it('nor where no signal of this run brought them, and their people signed long ago', async () => {
-    const iat = Math.floor((Date.now() - 2 * HOUR) / 1000);
-    const of = (gate: string, name: string) =>
-      approvalOf(bench.person(name), { ...bench.run, gate, planDigest: authority.plan.digest, iat });
-    await refuses('NOT_APPROVED', {}, { approvals: [await of('plan', 'grace'), await of('go', 'henry')] });
   });
 
   it('but those that people gave anew count from then, beside the old ones', async () => {
