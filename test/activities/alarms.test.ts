@@ -3,17 +3,15 @@ import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { sweepLedger } from '../../activities';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
-import type { CeremonyHandle, Sealed } from '../../src/contracts/ceremony';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import type { Sealed } from '../../src/contracts/ceremony';
+import type { Burst } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, holding } from '../support/activity-environment';
 import { until } from '../support/by-hand';
 import { WebhookServer } from '../support/notification-servers';
 
-const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
-
 let bench: ActivityBench;
 let hook: WebhookServer;
-let ceremony: CeremonyHandle;
-let envelopes: readonly string[];
+let burst: Burst;
 beforeAll(async () => {
   hook = await WebhookServer.start();
   process.env['TEST_ALARM_URL'] = hook.origin;
@@ -21,8 +19,7 @@ beforeAll(async () => {
     topology: { readings: { leaderChangeChance: 0 } },
     deployment: { notifications: [{ name: 'hook', kind: 'webhook', url: { env: 'TEST_ALARM_URL' } }] },
   });
-  ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
-  envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
+  burst = await bench.burst();
 });
 afterAll(async () => {
   await Promise.all([bench.stop(), hook.stop()]);
@@ -41,16 +38,6 @@ const sweep = () => {
   const log = pino({ level: 'debug' }, { write: (line) => void bench.emitted.push(line) });
   return sweepLedger({ inventory, temporal, records, log }, DEPLOYMENT);
 };
-/** A generation up to its last share. */
-const begun = async () => {
-  const about = { deployment: DEPLOYMENT, cluster: 'west', ceremony };
-  const wanted = { kind: 'operation-token', uses: USES } as const;
-  const shares = bench.shares(envelopes).arrivals;
-  const generation = { ...about, wanted, shares, attempts: [], rejected: [], tried: 0, lost: 0 };
-  const started = await bench.call('startGeneration', generation);
-  if (!('attempt' in started)) throw new Error('no attempt');
-  return { about, generation, attempt: started.attempt };
-};
 /** As sweeps find it whose runs have ended; nothing is told twice. */
 const sweepTwiceWithoutRuns = async () => {
   bench.openRuns = new Map();
@@ -65,9 +52,11 @@ const postedEvents = async () => {
 
 it('a token that cannot be sealed is told of in the log and to the targets, whatever becomes of the result', async () => {
   jest.spyOn(bench.sealKeyring, 'derivedKey').mockReturnValue(undefined);
-  await bench.generationFailure({
-    ...{ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes },
+  // Nothing tries again unasked.
+  expect(await bench.generationFailure(burst)).toMatchObject({
+    ...{ code: 'TOKEN_ORPHANED', retryable: false, message: holding('may exist that nobody holds') },
   });
+  expect(entries()).toMatchObject([{ state: 'orphan' }]);
   expect(errorLines()).toEqual([expect.stringContaining('may exist that nobody holds')]);
   const posted = await postedEvents();
   expect(posted).toHaveLength(1);
@@ -76,7 +65,7 @@ it('a token that cannot be sealed is told of in the log and to the targets, what
 });
 
 it('what a dead worker left is told once by the worker that finds it', async () => {
-  const { about, attempt } = await begun();
+  const { about, attempt } = await bench.begun(burst);
   // The worker died with the last share given, and the attempt is gone.
   await fetch(`${bench.cluster('west').apiAddress}/v1/sys/replication/dr/secondary/generate-operation-token/attempt`, {
     method: 'DELETE',
@@ -97,7 +86,7 @@ it('a last share is in the record before it is given; where its run is ended, th
     skip: 2,
     action: () => void seen.push(...entries()),
   });
-  await bench.generate({ ...{ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes } });
+  await bench.generate(burst);
   const [noted] = seen;
   expect([noted?.state, entries()]).toEqual([
     'under-way',
@@ -116,7 +105,7 @@ it('a last share is in the record before it is given; where its run is ended, th
 });
 
 it('a cluster that is silent before the last share: the record has nothing, since none can have been given', async () => {
-  const { generation, attempt } = await begun();
+  const { generation, attempt } = await bench.begun(burst);
   bench.limit({ promoteMs: 200 });
   const health = 'GET /v1/sys/health';
   const silent = bench.service.faults.add({ endpoint: health, action: 'reset', times: Infinity });
@@ -138,7 +127,7 @@ it('a number that the record has for another token lets no share be given, and l
     sealed: 'sealed' as Sealed<'operation-token'>,
     ...{ ...bench.run, id, rid: randomUUID(), at: new Date().toISOString() },
   });
-  const { about, generation, attempt: given } = await begun();
+  const { about, generation, attempt: given } = await bench.begun(burst);
   const attempt = { ...given, id };
   await expect(bench.call('completeGeneration', { ...generation, attempt })).rejects.toMatchObject({
     type: 'STATE_DIVERGED',
@@ -151,7 +140,7 @@ it('a number that the record has for another token lets no share be given, and l
 it('what a worker that died could not tell is told by the next one, and so is a root token that no result has', async () => {
   const { ledger } = bench;
   const entry: LedgerEntry = {
-    ...({ version: 1, deployment: DEPLOYMENT, cluster: 'west', clusterId: 'id', cid: ceremony.cid } as const),
+    ...({ version: 1, deployment: DEPLOYMENT, cluster: 'west', clusterId: 'id', cid: burst.ceremony.cid } as const),
     ...{ ...bench.run, id: randomUUID(), at: new Date().toISOString(), state: 'orphan', how: 'a worker ended' },
   };
   await ledger.write(entry);

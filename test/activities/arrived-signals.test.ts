@@ -25,9 +25,7 @@ describe("the server's record of who sent a signal", () => {
     deployment: { people: {}, laboratory: true },
   });
   beforeAll(async () => {
-    const assessed = await bench.call('assessDrSwitchover', { input: bench.input({ go: 'auto' }) });
-    if (!assessed.plan) throw new Error('no plan');
-    plan = assessed.plan;
+    ({ plan } = await bench.authorityOf('drSwitchover', { to: 'west', go: 'auto' }));
   });
   beforeEach(() => {
     bench.history = { events: [] };

@@ -2,28 +2,23 @@
 import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
-import type { CeremonyHandle, OwnAttempt, Sealed } from '../../src/contracts/ceremony';
+import type { OwnAttempt, Sealed } from '../../src/contracts/ceremony';
 import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, Burst } from '../support/activity-environment';
 
 const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
 const GIVE = `POST ${BASE}/update`;
 const READ = `GET ${BASE}/attempt`;
 const CANCEL = `DELETE ${BASE}/attempt`;
-const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 const ORPHAN = expect.objectContaining({ code: 'orphan-token', severity: 'critical' }) as unknown;
 
 let bench: ActivityBench;
-let ceremony: CeremonyHandle;
-let envelopes: readonly string[];
+let burst: Burst;
 openBench((opened) => (bench = opened), {
   topology: { readings: { leaderChangeChance: 0 } },
   timing: { noteMs: 200 },
 });
-beforeAll(async () => {
-  ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
-  envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
-});
+beforeAll(async () => void (burst = await bench.burst()));
 beforeEach(async () => {
   bench.service.faults.clear();
   mend();
@@ -31,15 +26,7 @@ beforeEach(async () => {
 });
 afterEach(() => jest.restoreAllMocks());
 
-const input = (more: object = {}) => ({
-  deployment: DEPLOYMENT,
-  cluster: 'west',
-  ceremony,
-  uses: USES,
-  envelopes,
-  ...more,
-});
-const generate = (more: object = {}) => bench.generate(input(more));
+const generate = () => bench.generate(burst);
 const living = () => bench.cluster('west').snapshotState().operationTokens;
 const entries = (): LedgerEntry[] => bench.tokensKept();
 /** Nobody answers for the record. */
@@ -51,7 +38,7 @@ const inSlot = async () =>
 
 it('holds the sealed token, before the run is told', async () => {
   const { token } = await generate();
-  expect(entries()).toEqual([expect.objectContaining({ state: 'alive', sealed: token, cid: ceremony.cid })]);
+  expect(entries()).toEqual([expect.objectContaining({ state: 'alive', sealed: token, cid: burst.ceremony.cid })]);
 });
 
 it('that cannot be written after the burst costs no token: it is held, and the finding says so', async () => {
@@ -77,17 +64,10 @@ it('that cannot be written once after the burst has the token all the same', asy
 });
 
 describe('what became of an attempt is found out by any worker, without the keys', () => {
-  const about = () => ({ deployment: DEPLOYMENT, cluster: 'west', ceremony });
-  const wanted = { kind: 'operation-token', uses: USES } as const;
+  const about = () => ({ deployment: DEPLOYMENT, cluster: 'west', ceremony: burst.ceremony });
   const settle = (attempt: OwnAttempt | undefined, mayBeSent: boolean) =>
     bench.call('settleGeneration', { ...about(), attempt, mayBeSent });
-  const start = () => ({ ...about(), wanted, attempts: [], rejected: [], tried: 0, lost: 0 });
-  async function started(): Promise<OwnAttempt> {
-    const { arrivals: shares } = bench.shares(envelopes);
-    const result = await bench.call('startGeneration', { ...start(), shares });
-    if (!('attempt' in result)) throw new Error('no attempt');
-    return result.attempt;
-  }
+  const started = async () => (await bench.begun(burst)).attempt;
   const cancelled = () => fetch(`${bench.cluster('west').apiAddress}${BASE}/attempt`, { method: 'DELETE' });
 
   it.each([
@@ -105,16 +85,14 @@ describe('what became of an attempt is found out by any worker, without the keys
   });
 
   it('one that was gone before its last share leaves no note, though the record fails once', async () => {
-    const { arrivals: shares } = bench.shares(envelopes);
-    const attempt = await started();
+    const { generation, attempt } = await bench.begun(burst);
     await cancelled();
     let writes = 0;
     bench.recordServer.onWrite = () => {
       writes += 1;
       if (writes === 2) throw new Error('silent');
     };
-    const given = { ...start(), shares, attempt };
-    expect(await bench.call('completeGeneration', given)).toEqual({ next: 'again', findings: [] });
+    expect(await bench.call('completeGeneration', { ...generation, attempt })).toEqual({ next: 'again', findings: [] });
     bench.recordServer.onWrite = () => undefined;
     expect([writes, states()]).toEqual([3, []]);
   });
@@ -130,7 +108,9 @@ describe('what became of an attempt is found out by any worker, without the keys
   ])(
     'a start that fails before it sends anything, in attempt %i: its outcome is known: %s',
     async (attempt, outcomeKnown) => {
-      const failure = await bench.failure('startGeneration', { ...start(), shares: [] }, { attempt });
+      const wanted = { kind: 'operation-token', uses: burst.uses } as const;
+      const none = { ...about(), wanted, shares: [], attempts: [], rejected: [], tried: 0, lost: 0 };
+      const failure = await bench.failure('startGeneration', none, { attempt });
       expect(failure).toMatchObject({ code: 'SHARES_MISSING', details: { outcomeKnown } });
     },
   );
@@ -166,7 +146,7 @@ describe('what became of an attempt is found out by any worker, without the keys
     ['was refused', { status: 403 }, 'PERMISSION_DENIED'],
     ['made no token', { status: 400 }, 'again'],
   ] as const)('one whose last share %s leaves no note although the record was slow', async (_what, action, ended) => {
-    const attempt = await started();
+    const { generation, attempt } = await bench.begun(burst);
     bench.service.faults.add({ endpoint: GIVE, action });
     // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its own receiver below
     const { drop } = TokenLedger.prototype;
@@ -178,8 +158,7 @@ describe('what became of an attempt is found out by any worker, without the keys
       taken();
       return dropped;
     });
-    const last = { ...about(), wanted, attempts: [], attempt };
-    const how = await bench.call('completeGeneration', last).then(
+    const how = await bench.call('completeGeneration', { ...generation, attempt }).then(
       ({ next }) => next,
       (error: unknown) => failedOf(error).code,
     );
@@ -223,8 +202,8 @@ it('settles nothing that its owner, who was thought dead, writes meanwhile', asy
 });
 
 it('keeps nothing of a generation that certainly made nothing, nor its slot', async () => {
-  const bad = await bench.envelopes(ceremony.invitation, ['ada'], { ada: '11'.repeat(33) });
-  const failure = await bench.generationFailure(input({ envelopes: [...bad, ...envelopes.slice(1)] }));
+  const bad = await bench.envelopes(burst.ceremony.invitation, ['ada'], { ada: '11'.repeat(33) });
+  const failure = await bench.generationFailure({ ...burst, envelopes: [...bad, ...burst.envelopes.slice(1)] });
   expect([failure.code, states(), await inSlot()]).toEqual(['SHARES_REJECTED', [], false]);
 });
 
@@ -234,12 +213,4 @@ it('keeps the orphan where it could not be read what the last share did', async 
   bench.service.faults.add({ endpoint: READ, skip: 2, action: { status: 403 } });
   const { findings } = await generate();
   expect([findings, living() - before, states().sort()]).toEqual([[ORPHAN], 2, ['alive', 'orphan']]);
-});
-
-it('keeps the orphan whose token could not be sealed, and nothing tries again unasked', async () => {
-  jest.spyOn(bench.sealKeyring, 'derivedKey').mockReturnValue(undefined);
-  const failure = await bench.generationFailure(input());
-  expect(failure).toMatchObject({ code: 'TOKEN_ORPHANED', retryable: false });
-  expect(failure.message).toContain('may exist that nobody holds');
-  expect(states()).toEqual(['orphan']);
 });

@@ -1,32 +1,20 @@
 /** What a ceremony may be used for: only what its holders were asked for, in the run that asked them. */
 import { randomUUID } from 'node:crypto';
-import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
-import { ActivityBench, DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
+import type { Burst } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, failedOf, failing, openBench } from '../support/activity-environment';
 
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 
 let bench: ActivityBench;
-let ceremony: CeremonyHandle;
-let envelopes: readonly string[];
+let burst: Burst;
 openBench((opened) => (bench = opened));
-beforeAll(async () => {
-  ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
-  envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
-});
+beforeAll(async () => void (burst = await bench.burst(USES)));
 
-const input = (more: object = {}) => ({
-  deployment: DEPLOYMENT,
-  cluster: 'west',
-  ceremony,
-  uses: USES,
-  envelopes,
-  ...more,
-});
 const failure = (more: object = {}, options: Parameters<typeof bench.failure>[2] = {}) =>
-  bench.generationFailure(input(more), options);
+  bench.generationFailure({ ...burst, ...more }, options);
 
 it('an invitation names the cluster, its uses, its holders and the threshold of the service', () => {
+  const { ceremony } = burst;
   expect(ceremony).toMatchObject({ epoch: 1, threshold: 3, holders: ['ada', 'bert', 'cleo', 'dora', 'emil'] });
   expect(ceremony.collectUntil).toBeGreaterThan(Date.now());
   // No such members where the inventory has none.
@@ -64,9 +52,8 @@ describe('the roster', () => {
     const told = expect.any(String) as string;
     expect(refused).toMatchObject({ code: 'INVALID_INPUT', details: { needed: told, next: told } });
     const asked = { deployment: DEPLOYMENT, cluster: 'west', uses: ['dr.promote'], keepFor: '1h', reason: 'a test' };
-    const input = RUNBOOK_INPUTS.operationTokenCeremony.parse(asked);
-    const { preconditions } = await bench.call('assessOperationTokenCeremony', { input });
-    expect(preconditions).toContainEqual(expect.objectContaining({ name: 'enough key holders', verdict: 'fail' }));
+    const assessed = await bench.assess('operationTokenCeremony', asked);
+    expect(failing(assessed)).toContainEqual(expect.objectContaining({ name: 'enough key holders' }));
     await bench.stop();
   });
 });
@@ -102,8 +89,8 @@ it('the attempt tells how many key shares are needed: the seal of a standby tell
 
 it('too few shares, a share twice, envelopes of another ceremony, or made-up verdicts make no token', async () => {
   const before = bench.changes();
-  const other = await bench.ceremony([{ cluster: 'west', uses: USES }]);
-  const foreign = await bench.envelopes(other.invitation, ['ada', 'bert', 'cleo']);
+  const { envelopes } = burst;
+  const { envelopes: foreign } = await bench.burst();
   const plain = envelopes.map(() => bench.person('ada').share ?? '');
   const verdicts = [{ holder: 'ada', verdict: 'accepted' }];
   const twice = [envelopes[0], envelopes[0], envelopes[0]];
@@ -118,6 +105,7 @@ it('another run, and a run that was reset, cannot use the keys', async () => {
   for (const member of ['ns', 'wid', 'rid'] as const) {
     const run = { ...bench.run, [member]: 'another' };
     expect((await failure({}, { run })).code).toBe('KEY_RECORD_MISSING');
+    const { ceremony } = burst;
     const given = { deployment: DEPLOYMENT, ceremony, held: [], arrived: [] };
     expect((await bench.failure('openEnvelopes', given, { run })).code).toBe('KEY_RECORD_MISSING');
     expect((await bench.call('destroyCeremonyKeys', { ceremony }, { run })).destroyed).toBe(false);
@@ -127,6 +115,7 @@ it('another run, and a run that was reset, cannot use the keys', async () => {
 });
 
 it('envelopes are judged one by one, on arrival and where the keys are, without a share in any verdict', async () => {
+  const { ceremony, envelopes } = burst;
   const sent = [...envelopes, 'not an envelope', bench.person('dora').share, { document: envelopes[0] }];
   const arrived = bench.signaled('share', sent);
   const opened = await bench.call('openEnvelopes', { deployment: DEPLOYMENT, ceremony, held: [], arrived });
@@ -143,12 +132,11 @@ it('envelopes are judged one by one, on arrival and where the keys are, without 
 });
 
 it('destroyed keys open nothing any more', async () => {
-  const gone = await bench.ceremony([{ cluster: 'west', uses: USES }]);
-  const theirs = await bench.envelopes(gone.invitation, ['ada', 'bert', 'cleo']);
+  const gone = await bench.burst();
   // Where the sweeper, or an attempt whose answer was lost, came first nothing is left to do either.
   for (const text of ['keys of one round destroyed', 'already gone'])
-    expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toEqual({ destroyed: true, text });
-  expect((await failure({ ceremony: gone, envelopes: theirs })).code).toBe('KEY_RECORD_MISSING');
+    expect(await bench.call('destroyCeremonyKeys', { ceremony: gone.ceremony })).toEqual({ destroyed: true, text });
+  expect((await failure(gone)).code).toBe('KEY_RECORD_MISSING');
 });
 
 describe('a run of somebody else on this host', () => {
@@ -163,7 +151,7 @@ describe('a run of somebody else on this host', () => {
     expect(next).toMatchObject({ cid: own.cid, epoch: 2 });
     expect(next.fingerprint).not.toBe(theirs.fingerprint);
     // Neither can be used by the other, nor destroyed.
-    const used = await failure({ ceremony: theirs, envelopes });
+    const used = await failure({ ceremony: theirs });
     expect(used.code).toBe('SHARES_MISSING');
     await bench.call('destroyCeremonyKeys', { ceremony: theirs }, { run: stranger });
     expect(await round(2, own.cid)).toMatchObject({ fingerprint: next.fingerprint });

@@ -32,11 +32,7 @@ const claim = (name: string, gate: GateName, planDigest: string) => ({
 const claimsAt = (gates: readonly GateName[], digest: string) =>
   gates.flatMap((gate) => ['ada', 'bert'].map((name) => claim(name, gate, digest)));
 
-const planOf = async (more: object = {}) => {
-  const { plan } = await bench.call('assessDrSwitchover', { input: bench.input({ ...more }) });
-  if (!plan) throw new Error('no plan');
-  return plan;
-};
+const planOf = async (more: object = {}) => (await bench.authorityOf('drSwitchover', { to: 'west', ...more })).plan;
 
 it.each<[string, string, (digest: string) => Promise<readonly unknown[]>]>([
   [
@@ -97,9 +93,7 @@ describe('two claims', () => {
   ] as const)('%s: they do not carry %s', async (mode, _what) => {
     const gone = bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
     bench.service.advanceClock(60_000);
-    const input = RUNBOOK_INPUTS.drFailover.parse({ deployment: DEPLOYMENT, reason: 'a test', fencing: 'attested' });
-    const { plan } = await bench.call('assessDrFailover', { input });
-    if (!plan) throw new Error('no plan');
+    const { plan } = await bench.authorityOf('drFailover', { fencing: 'attested' });
     const authority: Authority = { plan, approvals: claimsAt(['promote', 'force'], plan.digest) };
     bench.signaled('approve', authority.approvals);
     const failure = await bench.failure('promoteSecondary', {

@@ -4,14 +4,13 @@
  * same envelopes end in a token.
  */
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
-import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { attemptMark } from '../../src/contracts/ceremony';
 import { createCeremonyKeys, openValue } from '../../src/keys';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type * as Killable from '../ceremony/killable';
 import { killBeforeLastShare, killBeforeReport, killGeneration } from '../ceremony/killable';
-import type { ActivityBench } from '../support/activity-environment';
-import { clusters, DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench, Burst } from '../support/activity-environment';
+import { clusters, openBench } from '../support/activity-environment';
 
 jest.mock('../../activities', () => jest.requireActual<typeof Killable>('../ceremony/killable').killableActivities());
 
@@ -20,12 +19,10 @@ const START = `POST ${BASE}/attempt`;
 const GIVE = `POST ${BASE}/update`;
 const READ = `GET ${BASE}/attempt`;
 const CANCEL = `DELETE ${BASE}/attempt`;
-const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 
 let bench: ActivityBench;
 let west: SimulatedCluster;
-let ceremony: CeremonyHandle;
-let envelopes: readonly string[];
+let burst: Burst;
 
 openBench((opened) => (bench = opened), {
   topology: {
@@ -34,9 +31,8 @@ openBench((opened) => (bench = opened), {
 });
 beforeAll(async () => {
   west = bench.cluster('west');
-  ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
-  envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
-  const { keys } = await bench.keyRecords.read({ run: bench.run, ...ceremony });
+  burst = await bench.burst();
+  const { keys } = await bench.keyRecords.read({ run: bench.run, ...burst.ceremony });
   bench.canary('age identity', keys.identity.reveal());
   bench.canary('PGP key', keys.pgpPrivateKey.reveal().split('\n')[3] ?? '');
 });
@@ -65,7 +61,6 @@ async function stranger(method: 'POST' | 'DELETE', body = {}): Promise<void> {
 }
 
 const fault = (at: Omit<Fault, 'cluster'>) => bench.service.faults.add({ cluster: 'west', ...at });
-const input = () => ({ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes });
 const attempts = () => new Set(gives().map(({ body }) => body['nonce'])).size;
 const gives = () => bench.service.calls.filter(({ method, path }) => method === 'POST' && path === `${BASE}/update`);
 const orphansOf = (findings: readonly { readonly code: string }[]) =>
@@ -131,7 +126,7 @@ it.each(ROWS)('%s %s', async (_name, _point, at, action, expected) => {
   const before = west.issuedSecrets.length;
   bench.service.calls.length = 0;
   fault({ ...at, action });
-  const { token, findings } = await bench.generate(input());
+  const { token, findings } = await bench.generate(burst);
   const made = west.issuedSecrets.slice(before);
   expect(await reveal(token)).toBe(made.at(-1));
   expect({ attempts: attempts(), alarms: orphansOf(findings) }).toEqual({ attempts: wanted, alarms });
@@ -147,12 +142,6 @@ function timeIsOver(): void {
 }
 afterEach(() => jest.restoreAllMocks());
 
-/** The holders of a ceremony of its own, whose time may end. */
-async function askedAnew() {
-  const handle = await bench.ceremony([{ cluster: 'west', uses: USES }]);
-  return { ...input(), ceremony: handle, envelopes: await bench.envelopes(handle.invitation, ['ada', 'bert', 'cleo']) };
-}
-
 /** By point, in the order of {@link POINTS}: the shares given when the time is over, and whether the token is made. */
 const OVER: readonly (readonly [gives: number, tokens: number])[] = [
   [0, 0],
@@ -167,7 +156,8 @@ const OVER: readonly (readonly [gives: number, tokens: number])[] = [
 it.each(POINTS.map(([point, at], index) => [point, at, OVER[index] ?? [0, 0]] as const))(
   'the time for which the holders gave their shares is over %s: no further share is given, and they are asked again',
   async (_point, at, [wanted, tokens]) => {
-    const asked = await askedAnew();
+    // Of a ceremony of its own, whose time may end.
+    const asked = await bench.burst();
     const before = west.issuedSecrets.length;
     bench.service.calls.length = 0;
     fault({ ...at, action: timeIsOver });
@@ -189,9 +179,9 @@ async function reveal(sealed: Parameters<typeof openValue>[2]): Promise<string> 
 }
 
 /** What a generation with the envelopes comes to: tokens that were made, of which the last one is in hand, and alarms. */
-async function outcome(envelopesGiven = envelopes): Promise<readonly [made: number, alarms: number]> {
+async function outcome(envelopesGiven = burst.envelopes): Promise<readonly [made: number, alarms: number]> {
   const before = west.issuedSecrets.length;
-  const { token, findings } = await bench.generate({ ...input(), envelopes: envelopesGiven });
+  const { token, findings } = await bench.generate({ ...burst, envelopes: envelopesGiven });
   expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
   expect(orphansOf(findings)).toBe(findings.filter(({ severity }) => severity === 'critical').length);
   return [west.issuedSecrets.length - before, orphansOf(findings)];
@@ -199,9 +189,9 @@ async function outcome(envelopesGiven = envelopes): Promise<readonly [made: numb
 
 describe('the answer to the last share', () => {
   it('that says that the set was rejected, lost: the attempt is there at progress 0, and a token may exist', async () => {
-    const [bad = ''] = await bench.envelopes(ceremony.invitation, ['dora'], { dora: '11'.repeat(33) });
+    const [bad = ''] = await bench.envelopes(burst.ceremony.invitation, ['dora'], { dora: '11'.repeat(33) });
     fault({ endpoint: GIVE, skip: 2, when: 'after', action: { status: 500 } });
-    expect(await outcome([bad, ...envelopes])).toEqual([1, 1]);
+    expect(await outcome([bad, ...burst.envelopes])).toEqual([1, 1]);
   });
 
   it('that a standby lost after passing the share on cannot be: the standby passes nothing on', async () => {
@@ -219,7 +209,7 @@ describe('the answer to the last share', () => {
   });
 
   it('that was lost, with the attempt seen to wait and the time over: an alarm, and the holders are asked again', async () => {
-    const asked = await askedAnew();
+    const asked = await bench.burst();
     fault({ endpoint: GIVE, skip: 2, action: 'reset' });
     fault({ endpoint: READ, skip: 2, when: 'after', action: timeIsOver });
     const failure = await bench.generationFailure(asked);
@@ -316,12 +306,12 @@ describe('a worker that stood still', () => {
         standStill(clock);
       };
       fault({ ...at, when: 'after', action });
-      expect((await bench.generationFailure(input())).code).toBe('CancelledFailure');
+      expect((await bench.generationFailure(burst)).code).toBe('CancelledFailure');
       expect([gives().length, await inSlot()]).toEqual([given, given]);
       expect(bench.changes()).not.toContain(`west: ${CANCEL}`);
       jest.restoreAllMocks();
       bench.isGivenUp = false;
-      const { token, findings } = await bench.generate(input(), { attempt: 2 });
+      const { token, findings } = await bench.generate(burst, { attempt: 2 });
       expect([await reveal(token), findings]).toEqual([west.issuedSecrets.at(-1), []]);
     },
   );
@@ -350,18 +340,18 @@ describe('a worker that stood still', () => {
       // It still counts in the answer, and not any more when that is read.
       queueMicrotask(() => (bench.isGivenUp = true));
     };
-    const failure = await bench.generationFailure(input());
+    const failure = await bench.generationFailure(burst);
     bench.onDescription = () => undefined;
     expect([failure.code, gives().length]).toEqual(['CancelledFailure', 1]);
   });
 
   it('and still counts goes on; without a standstill Temporal is not asked', async () => {
     const asked = bench.descriptions;
-    await bench.generate(input());
+    await bench.generate(burst);
     expect(bench.descriptions - asked).toBe(0);
     await bench.forgetTokens();
     fault({ endpoint: GIVE, action: () => standStill('the machine slept') });
-    const { token } = await bench.generate(input());
+    const { token } = await bench.generate(burst);
     expect([await reveal(token), bench.descriptions - asked]).toEqual([west.issuedSecrets.at(-1), 1]);
   });
 });
@@ -429,7 +419,7 @@ describe('the slot', () => {
     await stranger('POST', { pgp_key: pgpPublicKey });
     const [theirs, before] = [await nonce(), cancellations()];
     const spoken = (pgpFingerprint.match(/.{4}/g) ?? []).join(' ');
-    expect(await bench.generationFailure(input())).toMatchObject({
+    expect(await bench.generationFailure(burst)).toMatchObject({
       ...{ code: 'ATTEMPT_FOREIGN', retryable: false },
       details: {
         observed: `attempt ${attemptMark(theirs)} with key ${spoken}, 0 of 3 key shares given`,
@@ -441,7 +431,7 @@ describe('the slot', () => {
     // Text in the place of a fingerprint is not repeated.
     const started = { nonce: theirs, started: true, progress: 2, required: 3, complete: false, otp: '', otp_length: 0 };
     fault({ endpoint: READ, action: { status: 200, body: { ...started, pgp_fingerprint: 'not a fingerprint' } } });
-    const { details } = await bench.generationFailure(input());
+    const { details } = await bench.generationFailure(burst);
     expect(details['observed']).toContain('a key with an invalid fingerprint, 2 of 3');
   });
 
@@ -460,7 +450,7 @@ describe('the slot', () => {
         theirs = await nonce();
       },
     });
-    const failure = await bench.generationFailure(input());
+    const failure = await bench.generationFailure(burst);
     expect(failure.code).toBe('ATTEMPT_FOREIGN');
     const left = await (await fetch(`${west.addresses[0]}${BASE}/attempt`)).json();
     expect(left).toMatchObject({ nonce: theirs, progress: 0 });
@@ -469,7 +459,7 @@ describe('the slot', () => {
   it('that cannot be freed after a share whose answer was lost: the outcome is not known', async () => {
     fault({ endpoint: GIVE, skip: 1, action: 'lose-answer' });
     fault({ endpoint: READ, skip: 1, action: { status: 403 }, times: Infinity });
-    const failure = await bench.generationFailure(input());
+    const failure = await bench.generationFailure(burst);
     expect(failure).toMatchObject({ code: 'PERMISSION_DENIED', details: { outcomeKnown: false } });
     expect(west.node(0).attempts.status().progress).toBe(2);
   });
@@ -478,7 +468,7 @@ describe('the slot', () => {
     let cancel = (): void => undefined;
     fault({ endpoint: GIVE, skip: 1, action: () => cancel() });
     const before = west.issuedSecrets.length;
-    const failure = await bench.generationFailure(input(), {
+    const failure = await bench.generationFailure(burst, {
       onStart: (how) => (cancel = how),
     });
     expect(failure.code).toBe('CancelledFailure');
@@ -490,7 +480,7 @@ describe('bounds', () => {
   it('an attempt that is lost again and again ends the burst, with what was orphaned in the error and in the ledger', async () => {
     const before = west.issuedSecrets.length;
     fault({ endpoint: GIVE, when: 'after', action: 'lose-answer', times: Infinity });
-    const failure = await bench.generationFailure(input());
+    const failure = await bench.generationFailure(burst);
     expect(failure).toMatchObject({ code: 'ATTEMPT_LOST', retryable: false });
     expect(failure.alarms[0]).toMatchObject({ severity: 'critical', code: 'orphan-token' });
     expect(failure.alarms[0]?.next).toContain('audit log');
@@ -502,16 +492,16 @@ describe('bounds', () => {
   it('a start that is always refused ends the burst', async () => {
     fault({ endpoint: START, action: { status: 503 }, times: Infinity });
     const starts = bench.calls('west', 'generate-operation-token/attempt');
-    const failure = await bench.generationFailure(input());
+    const failure = await bench.generationFailure(burst);
     expect(failure.code).toBe('SERVICE_UNAVAILABLE');
     expect(bench.calls('west', 'generate-operation-token/attempt') - starts).toBeLessThan(20);
   });
 
   it('an attempt of ours that cannot be cancelled ends the burst', async () => {
-    const { keys } = await bench.keyRecords.read({ run: bench.run, ...ceremony });
+    const { keys } = await bench.keyRecords.read({ run: bench.run, ...burst.ceremony });
     await stranger('POST', { pgp_key: keys.pgpPublicKey });
     fault({ endpoint: CANCEL, action: { status: 500 }, times: Infinity });
-    const failure = await bench.generationFailure(input());
+    const failure = await bench.generationFailure(burst);
     expect(failure).toMatchObject({ code: 'ATTEMPT_LOST', retryable: false });
   });
 });

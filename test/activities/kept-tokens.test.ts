@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { judgeRecordedTokens } from '../../activities/readiness/site';
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { newRecipient } from '../support/recipient';
@@ -34,11 +33,8 @@ async function keep(more: Partial<NonNullable<LedgerEntry['kept']>> = {}): Promi
 async function approved(gates: readonly string[] = ['plan'], run = bench.run) {
   const { plan, route } = await bench.call('assessDrSwitchover', { input: bench.input() }, { run });
   if (!plan) throw new Error('no plan');
-  return {
-    route,
-    plan,
-    approvals: await Promise.all(gates.map((gate) => bench.approval(gate, plan.digest, 'grace', run))),
-  };
+  const approvals = await Promise.all(gates.map((gate) => bench.approval(gate, plan.digest, 'grace', run)));
+  return { route, plan, approvals };
 }
 
 const taking = (entry: LedgerEntry, { plan, approvals }: Awaited<ReturnType<typeof approved>>) => ({
@@ -110,8 +106,7 @@ it('one that is over, of other uses, or of a run that is open is not offered; on
   // The run that was terminated between taking it and using it leaves it to the disposal.
   await bench.ledger.write(entry);
   await bench.call('takeKeptToken', taking(entry, named));
-  const input = RUNBOOK_INPUTS.operationTokenDisposal.parse({ deployment: DEPLOYMENT, reason: 'a test' });
-  const { route } = await bench.call('assessOperationTokenDisposal', { input });
+  const { route } = await bench.assess('operationTokenDisposal');
   expect(route?.tokens).toMatchObject([{ id: entry.id, state: 'deletable', runId: bench.run.rid }]);
   expect(judgeRecordedTokens(await bench.ledger.all(DEPLOYMENT), undefined).verdict).toBe('warn');
 });
@@ -119,8 +114,7 @@ it('one that is over, of other uses, or of a run that is open is not offered; on
 it('disposal leaves it alone until it is over, unless its cluster is named; readiness tells of it', async () => {
   const entry = await keep();
   const assess = async (more = {}) => {
-    const input = RUNBOOK_INPUTS.operationTokenDisposal.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more });
-    const { plan, route } = await bench.call('assessOperationTokenDisposal', { input });
+    const { plan, route } = await bench.assess('operationTokenDisposal', more);
     return { tokens: route?.tokens.map(({ state }) => state), plan: plan?.text };
   };
   expect(await assess()).toMatchObject({
@@ -179,17 +173,9 @@ it('the holders read how long it is kept, and nothing is kept for longer than se
 it('a token for a person needs gate ceremony, and goes to the key of the invitation and the plan alone', async () => {
   const [key, other] = [(await newRecipient()).publicKey, (await newRecipient()).publicKey];
   const uses = ['dr.promote', 'dr.operation-token.delete'] as const;
-  const ceremony = await bench.ceremony([{ cluster: 'west', uses }], { recipientPgpKey: key });
-  const envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
-  const authorityFor = async (recipient: string, ...gates: readonly string[]) => {
-    const asked = { deployment: DEPLOYMENT, cluster: 'west', uses: ['dr.promote'], recipient, reason: 'a test' };
-    const { plan } = await bench.call('assessOperationTokenCeremony', {
-      input: RUNBOOK_INPUTS.operationTokenCeremony.parse(asked),
-    });
-    if (!plan) throw new Error('no plan');
-    return { plan, approvals: await Promise.all(gates.map((gate) => bench.approval(gate, plan.digest))) };
-  };
-  const asked = { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses, envelopes };
+  const asked = await bench.burst(uses, { recipientPgpKey: key });
+  const authorityFor = (recipient: string, ...gates: readonly string[]) =>
+    bench.authorityOf('operationTokenCeremony', { cluster: 'west', uses: ['dr.promote'], recipient }, ...gates);
   const good = await authorityFor(key, 'ceremony');
   for (const authority of [
     await authorityFor(key),

@@ -4,7 +4,6 @@ import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import pino from 'pino';
 import { sweepLedger } from '../../activities';
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { newRecipient } from '../support/recipient';
@@ -15,7 +14,7 @@ describe('the generation of a root token', () => {
   let bench: ActivityBench;
   let key: string;
   let ceremony: CeremonyHandle;
-  let envelopes: readonly string[];
+  let envelopes: string[];
   openBench((opened) => (bench = opened));
   beforeAll(async () => {
     key = await newKey();
@@ -32,12 +31,8 @@ describe('the generation of a root token', () => {
   }
 
   async function authority(changes: Readonly<Record<string, unknown>> = {}, verdict: 'approve' | 'reject' = 'approve') {
-    const input = RUNBOOK_INPUTS.rootTokenCeremony.parse({
-      ...{ deployment: DEPLOYMENT, cluster: 'east', recipientPgpKey: key, reason: 'a test', requestedBy: 'olga' },
-      ...changes,
-    });
-    const { plan } = await bench.call('assessRootTokenCeremony', { input });
-    if (!plan) throw new Error('no plan');
+    const asked = { cluster: 'east', recipientPgpKey: key, requestedBy: 'olga', ...changes };
+    const { plan } = await bench.authorityOf('rootTokenCeremony', asked);
     return { plan, approvals: [await bench.approval('ceremony', plan.digest, 'grace', { verdict })] };
   }
 
@@ -113,16 +108,9 @@ describe('the generation of a root token', () => {
 
   it('an attempt of this run is known by its nonce: it is cancelled where its end is not known, and told where it is gone', async () => {
     const approved = await authority();
+    const burst = { deployment: DEPLOYMENT, cluster: 'east', ceremony, uses: [], envelopes };
     const wanted = { kind: 'root-token', recipientPgpKey: key, authority: approved } as const;
-    const about = { deployment: DEPLOYMENT, cluster: 'east', ceremony };
-    const shares = bench.shares(envelopes).arrivals;
-    const start = () =>
-      bench.call('startGeneration', {
-        ...{ ...about, wanted, shares, attempts: [], rejected: [], tried: 0, lost: 0 },
-      });
-    const started = await start();
-    if (!('attempt' in started)) throw new Error('no attempt');
-    const { attempt } = started;
+    const { about, started, attempt } = await bench.begun(burst, wanted);
     expect(JSON.stringify(started)).not.toContain((await there()).nonce);
     const settle = (mayBeSent: boolean) => bench.call('settleGeneration', { ...about, attempt, mayBeSent });
     expect(await settle(false)).toEqual({ next: 'again', findings: [] });

@@ -100,6 +100,9 @@ export interface Generating {
   readonly held?: HeldShares;
 }
 
+/** The burst of three holders of west. */
+export type Burst = Awaited<ReturnType<ActivityBench['burst']>>;
+
 interface Generated {
   readonly token: Sealed<'operation-token'>;
   readonly encryptedToken: string;
@@ -499,6 +502,22 @@ export class ActivityBench {
     await this.call('demotePrimary', drDemotion(authority));
     await this.call('promoteSecondary', drPromotion(token ?? (await this.operationToken('west')), authority));
     this.service.advanceClock(1_000);
+  }
+
+  /** A ceremony for an operation token of west, and the key shares of three holders for it. */
+  async burst(uses: readonly TokenUse[] = ['dr.promote', 'dr.operation-token.delete'], more = {}) {
+    const ceremony = await this.ceremony([{ cluster: 'west', uses }], more);
+    const envelopes = await this.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
+    return { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses, envelopes };
+  }
+
+  /** A generation with the key shares of a burst, up to the last one. */
+  async begun({ envelopes, uses, ...about }: Burst, wanted: WantedToken = { kind: 'operation-token', uses }) {
+    const { arrivals: shares } = this.shares(envelopes);
+    const generation = { ...about, wanted, shares, attempts: [], rejected: [], tried: 0, lost: 0 };
+    const started = await this.call('startGeneration', generation);
+    if (!('attempt' in started)) throw new Error('no attempt');
+    return { about, generation, started, attempt: started.attempt };
   }
 
   /** The envelopes of holders for an invitation, as they reach the activities. */
