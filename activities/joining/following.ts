@@ -80,9 +80,12 @@ const FOLLOW_BUDGET_MS = 60_000;
  */
 export async function readSource(source: ClusterAccess, kind: ReplicationKind, signal: AbortSignal) {
   const { client, entry } = source;
+  let asked: ReturnType<typeof client.sys.leader> | undefined;
   const both = (node: string) =>
-    Promise.all([client[kind].status({ node, signal }), client.sys.leader({ node, signal })]);
-  const [status, { leaderClusterAddress }] = await client.atActiveNode(both, { signal });
+    Promise.all([client[kind].status({ node, signal }), (asked = client.sys.leader({ node, signal }))]);
+  const leads = async () => (await asked?.catch(orElse(signal, () => undefined)))?.isSelf === true;
+  const evidence = { of: 'itself', leads } as const;
+  const [status, { leaderClusterAddress }] = await client.atActiveNode(both, { signal, evidence });
   const advertised = entry.advertisedClusterAddress === 'node-address' ? undefined : entry.advertisedClusterAddress;
   return {
     state: observeReplication(demandMode(source, status), undefined),

@@ -21,8 +21,6 @@ import type {
 const REQUEST_TIMEOUT_MS = 4_000;
 /** After this time the nodes are asked again: a former leader can report old modes for seconds. */
 const ACTIVE_NODE_KEPT_MS = 5_000;
-/** How long the agreement of all nodes stays valid while the active node continues to report that it leads. */
-const AGREEMENT_MS = 1_000;
 /** How long the other nodes may take to contradict a node that reports that it is active: a dead node must not delay calls. */
 const CONTRADICTION_WINDOW_MS = 500;
 /** For calls that any node can answer: after this silence of one node, the next node is asked too. */
@@ -97,7 +95,7 @@ export class NodeCaller {
    * Reads from the node that all nodes agree is active.
    *
    * The last known leader is read while all nodes are asked which node leads. Its result counts only if their answers
-   * name it; otherwise the new leader is read. For {@link AGREEMENT_MS} after an agreement, unless a role is changed,
+   * name it; otherwise the new leader is read. For {@link ACTIVE_NODE_KEPT_MS} after an agreement, unless a role is changed,
    * only that node is asked whether it still leads. If the requests of `read` already show this, `evidence` uses their
    * answers, and no other request is made.
    *
@@ -284,7 +282,7 @@ export class NodeCaller {
 
   private agreeOn(node: NodeAddress): NodeAddress {
     this.keep(node);
-    this.agreedUntil = performance.now() + AGREEMENT_MS;
+    this.agreedUntil = performance.now() + ACTIVE_NODE_KEPT_MS;
     return node;
   }
 

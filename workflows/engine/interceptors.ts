@@ -76,10 +76,19 @@ const arrivals: WorkflowInternalsInterceptor = {
   },
 };
 
+/** A memo replaces the one before it and costs an event: of those that one workflow task wrote, only the last is sent. */
+const lastMemo: WorkflowInternalsInterceptor = {
+  concludeActivation: (input, next) => {
+    const { commands } = next(input);
+    const last = commands.findLast((command) => command.modifyWorkflowProperties);
+    return { commands: commands.filter((command) => command === last || !command.modifyWorkflowProperties) };
+  },
+};
+
 /** The SDK finds it under this name, in the modules that are configured for the bundle. */
 export const interceptors = (): WorkflowInterceptors => ({
   outbound: [new StepInterceptor()],
-  internals: [arrivals],
+  internals: [arrivals, lastMemo],
 });
 
 type Changing = { -readonly [K in keyof ActivityRecord]: ActivityRecord[K] };

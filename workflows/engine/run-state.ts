@@ -17,9 +17,6 @@ const RECEIPTS_SHOWN = 500;
 /** Receipts that the report keeps, so that it stays small enough to be a result. Only a flood causes more, and a finding reports it. */
 const RECEIPTS_KEPT = 2_000;
 
-/** Promise turns after which everything that begins together in a workflow task has begun. */
-const TURNS_OF_A_TASK = 50;
-
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
 /** A step under way or done. Mutable here, shown as {@link TimelineStep}. */
@@ -56,7 +53,6 @@ export class RunState {
   readonly #facts: RunFact[] = [];
   ending: RunEnding | undefined;
   #lastMemo = '';
-  #memoDue = false;
   #receiptsKept = 0;
 
   constructor(
@@ -253,20 +249,11 @@ export class RunState {
 
   /**
    * Redraws the details, and the memo if it changed: `describe` shows the memo without a worker. A memo costs an event, so
-   * changes within one workflow task are written once, and the short phases at the end are left to the result.
+   * only the last one of a workflow task is sent (`interceptors.ts`), and the short phases at the end are left to the result.
    */
   publish(): void {
     this.show();
-    if (this.#memoDue || this.phase === 'finishing' || this.phase === 'finished') return;
-    this.#memoDue = true;
-    void this.#writeMemoLater();
-  }
-
-  /** Waits for what follows in the same task, such as the second of two waits that begin together. */
-  async #writeMemoLater(): Promise<void> {
-    for (let turn = 0; turn < TURNS_OF_A_TASK; turn += 1) await Promise.resolve();
-    this.#memoDue = false;
-    this.#writeMemo();
+    if (this.phase !== 'finishing' && this.phase !== 'finished') this.#writeMemo();
   }
 
   #writeMemo(): void {
