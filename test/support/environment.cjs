@@ -45,11 +45,6 @@ class SharedPackagesEnvironment extends TestEnvironment {
     this.global.requireShared = requireShared;
     for (const error of [Error, this.global.Error]) countErrorsOfAllRealms(error);
   }
-
-  /** Adds what the runs of the scenario did to the error of a failed test, before it is shown (scenario.ts). */
-  async handleTestEvent({ name, error }) {
-    if (name === 'test_fn_failure' || name === 'hook_failure') await this.global.explainFailure?.(error);
-  }
 }
 
 /** Prepares the SDK's worker on first use, so test files that do not use it do not load it. */

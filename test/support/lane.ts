@@ -1,4 +1,3 @@
-import { explainFailure } from './explain';
 import { expectLost } from './faults';
 import type { Scenario } from './scenario';
 
@@ -32,7 +31,6 @@ export class Lane {
           resolve();
         } catch (thrown) {
           const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-          await explainFailure(error, this.#scenario ? [this.#scenario] : []);
           await this.close().catch((leak: Error) => (this.#leak = leak));
           reject(error);
         }

@@ -4,7 +4,7 @@ import type { TestRun } from './scenario';
 import { temporalClient, temporalServer } from './temporal-server';
 
 /** The current report of a run, as `runbook report` reads it. */
-export async function reportOf(run: Pick<TestRun, 'handle'> & Partial<Pick<TestRun, 'scenario'>>): Promise<Report> {
+export async function reportOf(run: TestRun): Promise<Report> {
   const { workflowId } = run.handle;
   const { runId } = await run.handle.describe();
   const { namespace, address } = temporalServer();
@@ -13,7 +13,7 @@ export async function reportOf(run: Pick<TestRun, 'handle'> & Partial<Pick<TestR
     { client, namespace, address, close: () => Promise.resolve() },
     { workflowId, runId },
   );
-  run.scenario?.shows(JSON.stringify(report));
+  run.scenario.shows(JSON.stringify(report));
   return report;
 }
 

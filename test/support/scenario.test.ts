@@ -1,45 +1,6 @@
-/** What a failed test and an ending scenario report. */
-import { reportOf } from '../../src/report/report-of-run';
-import { finishedSwitchover } from '../report/support/switchover';
-import { explainFailure, timelineOf } from './explain';
-import { CHANGING, changingCalls } from './faults';
+/** What an ending scenario reports. */
 import { Lane } from './lane';
 import { Scenario } from './scenario';
-
-const identity = { namespace: 'default', workflowId: 'deployment:payments', runId: 'a-run' };
-const report = { ...reportOf(finishedSwitchover().build()), ...identity };
-const SECRETS = new Map([['a share', 'canary-of-a-key-share']]);
-
-it('a failed test tells what the runs of its scenario did, once', async () => {
-  const scenario = { explanation: async () => timelineOf(report, SECRETS) };
-  const error = new Error('expected completed');
-  await explainFailure(error, [scenario]);
-  await explainFailure(error, [scenario]);
-  expect(error.message).toMatch(/^expected completed\n\n# drSwitchover: payments\n[^]*Promote west/);
-  expect(error.message.match(/^# /gm)).toHaveLength(1);
-  expect(error.stack).toContain(error.message);
-});
-
-it('and no secret: of a report that holds one nothing is told but its name', () => {
-  const finding = {
-    severity: 'warning',
-    code: 'odd',
-    text: 'it is canary-of-a-key-share',
-    at: report.startedAt,
-  } as const;
-  expect(timelineOf({ ...report, findings: [finding] }, SECRETS)).toBe(
-    '(the report of drSwitchover contains secrets: a share)',
-  );
-});
-
-it('calls are counted as faults name them too, and not of what the service does not have', () => {
-  const path = CHANGING.demote.slice('POST '.length);
-  const service = { calls: [{ cluster: 'east', method: 'POST', path, status: 200 }] } as unknown as Scenario['service'];
-  for (const endpoint of [CHANGING.demote, path, 'dr/primary/demote'])
-    expect(changingCalls(service, 'east', endpoint)).toBe(1);
-  for (const endpoint of ['dr/primary/demoted', 'dynamic-filter', `${path}/now`])
-    expect(() => changingCalls(service, 'east', endpoint)).toThrow(TypeError);
-});
 
 describe('a secret that people were shown', () => {
   const shown = (scenario: Scenario) => scenario.shows(scenario.service.cluster('east').rootToken);

@@ -27,12 +27,10 @@ import type { Fault, FaultHandle, SimulatedService, Topology } from '../../src/s
 import { startWorker } from '../../src/worker/start-worker';
 import type { RunningWorker } from '../../src/worker/start-worker';
 import { recordEndpointCalls } from './endpoint-calls';
-import { explainFailure, timelineOf } from './explain';
 import { changingCalls } from './faults';
 import { workersToken } from './least-privilege';
 import type { WorkersRights } from './least-privilege';
 import type { TestPerson } from './people';
-import { reportOf } from './reports';
 import { findCanaries, historyText } from './secret-search';
 import { inventoryText, pair, peopleOf, tokenFile, withTokenFiles } from './site';
 import type { SiteOptions } from './site';
@@ -44,14 +42,8 @@ import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQue
 quietRuntime();
 recordEndpointCalls();
 
-/** The open scenarios of this file; their runs explain a failed test (environment.cjs). */
-const open = new Set<Scenario>();
-Object.assign(globalThis, { explainFailure: (error: unknown) => explainFailure(error, open) });
-
 /** Short waits: the simulated service reacts at once, even on a slow machine. */
 const QUICK = { ...TIMING, underWayMs: 1_000, settleMs: 1_500, lagMs: 1_500 };
-/** Maximum number of runs that explain a failure. */
-const MOST_EXPLAINED = 3;
 
 /**
  * Only upper bounds: with a healthy service they never expire, even on a slow machine. A test in which a limit must
@@ -141,7 +133,6 @@ export class Scenario {
     const service = options.service ?? (await simulated(options.topology));
     const directory = await mkdtemp(join(tmpdir(), 'scenario-'));
     const scenario = new Scenario(service, await temporalClient(), directory, options);
-    open.add(scenario);
     await scenario.#prepare();
     if (options.worker !== 'none') await scenario.startWorker();
     return scenario;
@@ -440,19 +431,8 @@ export class Scenario {
     return changingCalls(this.service, cluster, endpoint);
   }
 
-  /** The reports of the last runs, for a test that failed. */
-  async explanation(): Promise<string> {
-    const texts = this.#runs
-      .slice(-MOST_EXPLAINED)
-      .map(async (handle) => timelineOf(await reportOf({ handle }), this.#secrets));
-    const settled = await Promise.allSettled(texts);
-    const lines = settled.map((each) => (each.status === 'fulfilled' ? each.value : '(a run without a history)'));
-    return [...new Set(lines)].join('\n\n');
-  }
-
   /** Stops everything; fails if a secret is found. */
   async stop(): Promise<void> {
-    open.delete(this);
     const leaks = await this.#leaks().catch((error: unknown) => [`the search failed: ${String(error)}`]);
     const record = this.client.workflow.getHandle(recordWorkflowId(this.name));
     for (const each of [record, ...this.#runs]) await each.terminate('end of the test').catch(() => undefined);
