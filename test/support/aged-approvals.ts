@@ -5,7 +5,6 @@ import { waitingText } from '../../src/words/status';
 import { currentDetails } from '../../workflows/engine/current-details';
 import { approvalOf } from './people';
 import type { Scenario, TestRun } from './scenario';
-import { temporalServer } from './temporal-server';
 
 const DAY_MS = 24 * 3_600_000;
 /** Signed approvals that, for the activities, arrived a day earlier than they did. */
@@ -35,8 +34,7 @@ function ageTheRecord(): void {
 export async function approveLongAgo(scenario: Scenario, run: TestRun, gate: GateName, name = 'grace'): Promise<void> {
   if (!aged) ageTheRecord();
   const { planDigest } = await run.waitsFor('approval', (waiting) => waiting.gate === gate);
-  const { workflowId: wid, runId: rid } = await run.status();
-  const approval = { ns: temporalServer().namespace, wid, rid, gate, planDigest };
+  const approval = { ...(await run.identity()), gate, planDigest };
   const signed = await approvalOf(scenario.person(name), approval);
   longAgo.add(signed.document);
   await run.handle.signal('approve', signed);

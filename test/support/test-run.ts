@@ -128,7 +128,7 @@ export class TestRun {
     const { planDigest } = await this.waitsFor('approval', (waiting) => waiting.gate === gate);
     await this.handle.signal(
       'approve',
-      await approvalOf(this.scenario.person(name), { ...(await this.#identity()), gate, planDigest, verdict }),
+      await approvalOf(this.scenario.person(name), { ...(await this.identity()), gate, planDigest, verdict }),
     );
   }
 
@@ -137,7 +137,7 @@ export class TestRun {
     await this.handle.signal(
       'decide',
       await decisionOf(this.scenario.person(name), {
-        ...(await this.#identity()),
+        ...(await this.identity()),
         step: parked.step,
         parkingNo: parked.parkingNo,
         action,
@@ -230,7 +230,8 @@ export class TestRun {
     return events.filter(({ eventId }) => !lost.includes(String(eventId))).length;
   }
 
-  async #identity() {
+  /** What a signed document of a person names of the run. */
+  async identity() {
     const { workflowId, runId } = await this.status();
     return { ns: temporalServer().namespace, wid: workflowId, rid: runId };
   }

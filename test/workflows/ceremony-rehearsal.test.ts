@@ -66,8 +66,7 @@ describe('ceremonyRehearsal', () => {
     const pins = join(scenario.directory, 'pins.json');
     await addPin(pins, 'test', formatPublicKey(scenario.workersKey));
     const words = ['share', id(), '--holder', CLAIMED, '--confirm', scenario.name];
-    const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
-    const told = await cli(words, { env: { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, RUNBOOKS_PINS: pins }, answers: [] });
+    const told = await cli(words, { env: { ...scenario.environment, RUNBOOKS_PINS: pins }, answers: [] });
     expect([told.code, told.out]).toEqual([0, expect.stringContaining('rehearsed: tool, key and access work')]);
     scenario.shows(told.out, told.err);
     const report = await run.report();

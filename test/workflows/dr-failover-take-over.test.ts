@@ -52,9 +52,7 @@ describe('a failover that takes the lock over', () => {
       await takeOver(scenario, run);
       await run.waitsFor('approval', ({ gate }) => gate === 'promote');
       expect((await run.status()).waiting.map((each) => each.for)).toEqual(['approval']);
-      const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
-      const shown = async (...words: string[]) =>
-        (await cli(words, { env: { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } })).out.split('\n');
+      const shown = async (...words: string[]) => (await cli(words, { env: scenario.environment })).out.split('\n');
       const isFailover = new RegExp(`^${run.handle.workflowId} +drFailover +running`);
       expect((await shown('status', run.handle.workflowId))[0]).toMatch(isFailover);
       // The list of the server comes a moment later.

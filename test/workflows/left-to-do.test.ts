@@ -41,6 +41,8 @@ const DONE = {
   ...{ observations: [], following: [], nodes: [] },
 };
 
+const APPROVED = { authority: {}, begin: (_gate: string, body: (authority: object) => unknown) => body({}) };
+
 type Case = { readonly runbook: RunbookName; readonly input?: object; readonly route: object };
 
 /**
@@ -59,11 +61,7 @@ async function leftOf(
   const { run, left, leftAt, waiting, waited, end } = fakeRun({ calls, otherwise: DONE });
   for (const about of already) left.add(`already: ${about}`, about);
   mockRun = run;
-  const approvals = {
-    authority: {},
-    further,
-    begin: (_gate: string, carryOut: (authority: object) => unknown) => carryOut({}),
-  };
+  const approvals = { ...APPROVED, further };
   const tokens = {
     ...{ of: () => Promise.resolve({}), ofUnlessSkipped: () => Promise.resolve({}) },
     ...{ dispose: () => Promise.resolve(), covers: () => true, lastsFor: () => true },
@@ -259,25 +257,30 @@ describe('a change of the primary', () => {
 
 type Mode = 'primary' | 'secondary' | 'silent';
 
-/** A run that held the clients of east by quota, and ends: what was released where, and what is left to do. */
-async function endOf(outage: { outageSince?: number; serviceBackAt?: number }, east: Mode, west: Mode) {
-  const released: unknown[] = [];
-  const seen = { east, west };
+/** A run that holds the clients of east by quota, and what the clusters say at its end. */
+async function holdingClients(east: Mode, west: Mode, script: Parameters<typeof fakeRun>[0]) {
   const calls = {
     readQuotas: () => Promise.resolve({ exempt: ['sys/health'], auditLogging: false }),
     readDeployment: () =>
       Promise.resolve({
-        observations: Object.entries(seen)
+        observations: Object.entries({ east, west })
           .filter(([, mode]) => mode !== 'silent')
           .map(([cluster, mode]) => ({ cluster, dr: { mode } }) as unknown as ClusterObservation),
       }),
-    quiesceByQuota: () => Promise.resolve({}),
-    releaseQuota: ({ cluster }: { cluster: string }) => Promise.resolve(void released.push(cluster)),
+    ...script?.calls,
   };
-  const { run, left, end } = fakeRun({ calls, state: outage });
-  const approvals = { begin: (_: string, body: (authority: object) => unknown) => body({}) };
+  const faked = fakeRun({ ...script, calls, otherwise: {} });
   const route = { from: 'east', to: 'west', quiesce: 'quota', hooks: { release: false } } as const;
-  await quiesceClients(run, { deployment: 'payments', kind: 'dr', route, approvals: approvals as never, gate: 'go' });
+  const asked = { deployment: 'payments', kind: 'dr', route, approvals: APPROVED as never, gate: 'go' } as const;
+  await quiesceClients(faked.run, asked);
+  return faked;
+}
+
+/** What was released where when it ends, and whether something is left to do. */
+async function endOf(outage: { outageSince?: number; serviceBackAt?: number }, east: Mode, west: Mode) {
+  const released: unknown[] = [];
+  const releaseQuota = ({ cluster }: { cluster: string }) => Promise.resolve(void released.push(cluster));
+  const { left, end } = await holdingClients(east, west, { calls: { releaseQuota }, state: outage });
   await end();
   return { released, held: left.texts.length > 0 };
 }
@@ -296,27 +299,13 @@ it.each([
 });
 
 it('a release that people skipped is left to do, until the run lets them through at its end', async () => {
-  const { run, left, end } = fakeRun({
-    calls: {
-      readQuotas: () => Promise.resolve({ exempt: [], auditLogging: false }),
-      readDeployment: () =>
-        Promise.resolve({
-          observations: ['east', 'west'].map((cluster) => ({
-            cluster,
-            dr: { mode: cluster === 'west' ? 'primary' : 'secondary' },
-          })),
-        }),
-    },
-    otherwise: {},
+  const { run, left, end } = await holdingClients('secondary', 'primary', {
     state: out,
     run: {
       skippableStep: (name: string, effect: string, _body: unknown, { leftAs }: StepOptions) =>
         Promise.resolve(left.add(`${name} was skipped: ${effect}`, leftAs)),
     },
   });
-  const route = { from: 'east', to: 'west', quiesce: 'quota', hooks: { release: false } } as const;
-  const approvals = { begin: (_: string, body: (authority: object) => unknown) => body({}) };
-  await quiesceClients(run, { deployment: 'payments', kind: 'dr', route, approvals: approvals as never, gate: 'go' });
   await releaseClients(run, { deployment: 'payments', from: 'east', to: 'west' });
   expect(left.texts).toEqual([expect.stringMatching(/^Release clients was skipped: .*vault delete/)]);
   await end();

@@ -39,6 +39,9 @@ describe('operationTokenDisposal', () => {
     expect(await ceremony.report()).toMatchObject({ outcome: 'completed' });
     await leaveToken();
     expect(living()).toBe(2);
+    // A worker that shares no folder with the one that made them.
+    await scenario.stopWorker();
+    await scenario.startWorker('keys-of-another-host');
     const run = await start();
     const report = await run.report();
 

@@ -22,11 +22,7 @@ describe('readiness', () => {
   const id = () => `readiness:${scenario.name}`;
   const start = () => scenario.run('readiness');
   /** The command as somebody types it. */
-  const asked = (...words: readonly string[]) => {
-    const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
-    const env = { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, RUNBOOKS_TASK_QUEUE: scenario.taskQueue };
-    return cli(['readiness', ...words], { env });
-  };
+  const asked = (...words: readonly string[]) => cli(['readiness', ...words], { env: scenario.environment });
   const foundBy = (report: Report): ReadinessResult => readinessResult.parse(report.result);
 
   /** Until Temporal's visibility store tells that so many runs under an ID have closed. */

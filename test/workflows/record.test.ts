@@ -2,7 +2,6 @@
 import { WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import type { Records } from '../../activities';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { RECORD_QUERY, RECORD_UPDATE, RECORD_WORKFLOW, recordWorkflowId } from '../../src/contracts/record';
 import type { RecordState } from '../../src/contracts/record';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -210,17 +209,5 @@ describe('the record', () => {
     const next = await run();
     expect(next.findings).toEqual([expect.objectContaining({ severity: 'critical', code: 'record-went-back' })]);
     expect(await run()).toMatchObject({ findings: [] });
-  });
-
-  it('a token that one worker made is deleted by another one, which shares no folder with it', async () => {
-    const run = await scenario.tokenCeremony();
-    await run.shares();
-    expect(await run.report()).toMatchObject({ outcome: 'completed' });
-    await scenario.stopWorker();
-    await scenario.startWorker('keys-of-another-host');
-    const disposal = await (await scenario.run('operationTokenDisposal', { cluster: 'west' })).report();
-    expect(disposal).toMatchObject({ outcome: 'completed', result: { deleted: 1 } });
-    expect(scenario.state('west').operationTokens).toBe(0);
-    expect(await new TokenLedger(worker()).all(scenario.name)).toEqual([]);
   });
 });

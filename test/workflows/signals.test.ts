@@ -5,7 +5,6 @@ import { approvalOf, controlOf, decisionOf } from '../support/people';
 import { historyText } from '../support/secret-search';
 import { signalWithPayload, UNREADABLE, UNREADABLE_CONTENT } from '../support/raw-payloads';
 import { openScenario } from '../support/scenario';
-import { temporalServer } from '../support/temporal-server';
 import type { Scenario, TestRun } from '../support/scenario';
 
 const SECRET_NAME = 'hvs.CAESIJcanaryThatLooksLikeATokenOfTheService0123456789';
@@ -42,10 +41,6 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     return receipts;
   };
   const saying = (text: RegExp) => expect.stringMatching(text) as string;
-  const identity = async () => {
-    const { workflowId, runId } = await run.status();
-    return { ns: temporalServer().namespace, wid: workflowId, rid: runId };
-  };
   const OTHER_RUN = '00000000-0000-4000-8000-000000000000';
 
   it('payloads that cannot be decoded', async () => {
@@ -79,7 +74,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
   });
 
   it('orders that are no documents of people who may decide: the receipt has the command that makes one', async () => {
-    const { ns, wid, rid } = await identity();
+    const { ns, wid, rid } = await run.identity();
     const order = { ns, wid, rid, action: 'pause', reason: '', name: 'grace', iat: 1 };
     const holder = await controlOf(person('ada'), { ns, wid, rid, action: 'pause' });
     const resume = await controlOf(person('grace'), { ns, wid, rid, action: 'resume' });
@@ -100,7 +95,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
 
   it('approvals that are for something else, from somebody else, or wrongly signed', async () => {
     const { planDigest } = await run.waitsFor('approval');
-    const right = { ...(await identity()), gate: 'plan', planDigest };
+    const right = { ...(await run.identity()), gate: 'plan', planDigest };
     const grace = person('grace');
     const sent: readonly (readonly [unknown, RegExp])[] = [
       [await approvalOf(grace, { ...right, rid: OTHER_RUN }), /another run/],
@@ -133,7 +128,12 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
   });
 
   it('decisions while nothing is parked', async () => {
-    const decision = { ...(await identity()), step: 'Read and check again', parkingNo: 1, action: 'retry' as const };
+    const decision = {
+      ...(await run.identity()),
+      step: 'Read and check again',
+      parkingNo: 1,
+      action: 'retry' as const,
+    };
     const receipts = await sendAll('decide', [await decisionOf(person('grace'), decision), 'retry']);
     expect(receipts[0]).toMatchObject({
       verdict: 'refused',
@@ -150,7 +150,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     await run.until('the plan gate is passed', ({ waiting }) => !waiting.some((each) => each.for === 'approval'));
     for (const signal of ['approve', 'share', 'share', 'share']) next(signal);
     // The go opens after the burst, which waits for the third share: these come early.
-    const go = { ...(await identity()), gate: 'go', planDigest };
+    const go = { ...(await run.identity()), gate: 'go', planDigest };
     await run.handle.signal('approve', await approvalOf(person('grace'), { ...go, gate: 'plan' }));
     await run.handle.signal('approve', await approvalOf(person('henry'), go));
     scenario.limit({ catchUp: '1s' });
@@ -172,7 +172,12 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
       step: 'Write a marker on east and wait until west has it',
       code: 'CONFIRMATION_TIMEOUT',
     });
-    const right = { ...(await identity()), step: parked.step, parkingNo: parked.parkingNo, action: 'retry' as const };
+    const right = {
+      ...(await run.identity()),
+      step: parked.step,
+      parkingNo: parked.parkingNo,
+      action: 'retry' as const,
+    };
     const wrong = [
       [{ rid: OTHER_RUN }, 'refused', /another run/],
       [{ step: 'Demote east' }, 'not-parked', /wrong step/],
@@ -273,8 +278,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     const signal = (_: unknown, index: number) => flooded.handle.signal('decide', { name: `nobody ${index}` });
     await Promise.all(Array.from({ length: 200 }, signal));
     await flooded.receiptOf('decide', 200);
-    const { workflowId: wid, runId: rid } = await flooded.status();
-    const decided = { ns: temporalServer().namespace, wid, rid, step: 'any', parkingNo: 1, action: 'retry' } as const;
+    const decided = { ...(await flooded.identity()), step: 'any', parkingNo: 1, action: 'retry' } as const;
     const document = await decisionOf(person('grace'), { ...decided, reason: 'a test' });
     const arrival = await flooded.handle.executeUpdate<number, [unknown]>('decide', { args: [document] });
     expect(await flooded.receiptOf('decide', arrival)).toMatchObject({ code: 'not-parked', from: { name: 'grace' } });

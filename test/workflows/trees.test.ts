@@ -95,16 +95,6 @@ describe('Merkle trees', () => {
         expect(report.leftToDo).toContainEqual(expect.stringContaining('"Delete the operation tokens" was skipped'));
         expect(scenario.state('south').operationTokens).toBe(1);
       });
-
-      it('abort at the key shares: what the run before left is deleted all the same', async (scenario) => {
-        const run = await check(scenario);
-        await run.share('ada');
-        await run.control('abort', { reason: 'not needed' });
-        const report = await run.report();
-        expect(report).toMatchObject({ outcome: 'aborted' });
-        expect(statuses(scenario, 'south', CHANGING.startAttempt)).toEqual([]);
-        expectDeleted(scenario, report);
-      });
     });
 
     describe('by a batch token', () => {
