@@ -6,6 +6,7 @@ import {
   pointName,
   redFirst,
   inLines,
+  jsonIn,
   jsonText,
   oneLine,
   escapeUntrusted,
@@ -21,7 +22,7 @@ import { columns } from './text';
  * A plan of unknown shape is shown as its raw text.
  */
 export function approvalLines({ text, digest: given }: PlanDocument, gate: string): string[] {
-  const content = inLines(parsed(text));
+  const content = inLines(jsonIn(text));
   const digest = oneLine(given);
   const plan = runbookPlan.safeParse(content);
   if (plan.success)
@@ -33,14 +34,6 @@ export function approvalLines({ text, digest: given }: PlanDocument, gate: strin
     `Gate "${gate}", plan ${digest}:`,
     `  Its text: ${content === undefined ? oneLine(text) : jsonText(content)}`,
   ];
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function contentLines(plan: RunbookPlan, heading: string): string[] {

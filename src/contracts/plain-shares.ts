@@ -3,6 +3,8 @@
  * anything is copied. Envelopes of the signal `share` have stricter rules of their own (`src/keys`).
  */
 
+import { jsonIn } from './words';
+
 /** How far into the input shares are searched for. */
 const MAX_DEPTH = 8;
 const MAX_VALUES = 500;
@@ -166,13 +168,8 @@ function showsKeyShare(shown: string, named: boolean): boolean {
 
 /** Member by member: the type of an envelope mentions shares, which does not mean that the digests beside it are shares. */
 function partHoldsKeyShare(text: string, deep: number): boolean {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return textHoldsKeyShare(text, false, deep);
-  }
-  return holdsKeyShare(value, deep);
+  const value = jsonIn(text);
+  return value === undefined ? textHoldsKeyShare(text, false, deep) : holdsKeyShare(value, deep);
 }
 
 /** How many bytes this base64 encodes. */

@@ -1,4 +1,5 @@
 import type { RunbookPlan } from './payloads';
+import { jsonIn } from './words';
 
 export type { AllowedOperation, Check, RunbookPlan } from './payloads';
 
@@ -92,11 +93,7 @@ export interface PlanDocument {
 
 /** Reads the text of a plan; undefined if it is none. Only checks its shape: code that relies on it parses it with its schema. */
 export function planIn(text: string): RunbookPlan | undefined {
-  try {
-    const plan = JSON.parse(text) as Partial<RunbookPlan> | null;
-    const lists = [plan?.clusters, plan?.operations, plan?.warnings, plan?.steps];
-    return plan?.choices && lists.every(Array.isArray) ? (plan as RunbookPlan) : undefined;
-  } catch {
-    return undefined;
-  }
+  const plan = jsonIn(text) as Partial<RunbookPlan> | null | undefined;
+  const lists = [plan?.clusters, plan?.operations, plan?.warnings, plan?.steps];
+  return plan?.choices && lists.every(Array.isArray) ? (plan as RunbookPlan) : undefined;
 }

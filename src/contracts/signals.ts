@@ -1,4 +1,5 @@
 import { decoded } from './plain-shares';
+import { jsonIn } from './words';
 
 /** What the payload converter returns for a payload that it cannot read. It never contains anything of the payload. */
 export const UNDECODABLE = { undecodable: true } as const;
@@ -79,12 +80,7 @@ export function nameIn(input: unknown): string | undefined {
 }
 
 function parsed(document: string): unknown {
-  if (document.length > 16 * 1024) return undefined;
-  try {
-    return JSON.parse(decoded(document.split('.')[1] ?? ''));
-  } catch {
-    return undefined;
-  }
+  return document.length > 16 * 1024 ? undefined : jsonIn(decoded(document.split('.')[1] ?? ''));
 }
 
 /** The signals that control a run as a whole. */

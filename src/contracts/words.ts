@@ -113,6 +113,15 @@ export function jsonText(value: unknown, indent?: number): string {
   );
 }
 
+/** The value of a JSON text; undefined if it is not JSON. */
+export function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** A name with how it is known. A claim is marked everywhere. */
 export function attestedName({ name, how }: { readonly name: string; readonly how: string }): string {
   return `${escapeUntrusted(name)} (${how === 'claimed' ? 'UNVERIFIED' : how})`;

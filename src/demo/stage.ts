@@ -9,7 +9,9 @@ import { startProcess } from '../dev-server/child-process';
 import type { OnLine, OwnProcess } from '../dev-server/child-process';
 import { programFile } from '../dev-server/locations';
 import { obtainTemporalServer } from '../dev-server/start-dev-server';
+import { jsonIn } from '../contracts/words';
 import { RunbookError } from '../errors';
+import { fieldsOf } from '../report/run-record';
 import { startPayments } from './payments';
 import type { Site } from './payments';
 import { approveWords, DEPLOYMENT, OPERATOR, shareWords } from './people';
@@ -79,14 +81,10 @@ export type Stage = Awaited<ReturnType<typeof startStage>>;
 
 /** A JSON log line as text, with the fields that its message does not contain; any other line unchanged. */
 function readable(line: string): string {
-  try {
-    const { level, msg, time: _time, ...fields } = JSON.parse(line) as Readonly<Record<string, unknown>>;
-    if (typeof level !== 'string' || typeof msg !== 'string') return line;
-    const more = Object.entries(fields).filter(([, value]) => !msg.includes(String(value)));
-    return [`${level}: ${msg}`, ...more.map(([name, value]) => `${name}=${String(value)}`)].join(' ');
-  } catch {
-    return line;
-  }
+  const { level, msg, time: _time, ...fields } = fieldsOf(jsonIn(line));
+  if (typeof level !== 'string' || typeof msg !== 'string') return line;
+  const more = Object.entries(fields).filter(([, value]) => !msg.includes(String(value)));
+  return [`${level}: ${msg}`, ...more.map(([name, value]) => `${name}=${String(value)}`)].join(' ');
 }
 
 /** Writes a shell file, to be sourced in other terminals, that sets this environment and puts the scripts on the PATH. */

@@ -3,6 +3,7 @@ import { base64urlnopad } from '@scure/base';
 import { CompactSign, compactVerify } from 'jose';
 import type { CryptoKey, JWK, KeyObject } from 'jose';
 import { z } from 'zod';
+import { jsonIn } from '../contracts/words';
 import { RunbookError } from '../errors';
 import type { SigningKey } from './signing-keys';
 
@@ -94,11 +95,7 @@ export function claimedPayload(jws: string): unknown {
 }
 
 function claimedPart(jws: string, index: 0 | 1): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(decodeBase64url(jws.trim().split('.')[index] ?? '')));
-  } catch {
-    return undefined;
-  }
+  return jsonIn(new TextDecoder().decode(decodeBase64url(jws.trim().split('.')[index] ?? '')));
 }
 
 /**

@@ -1,6 +1,7 @@
 import { Encrypter } from 'age-encryption';
 import { hex } from '@scure/base';
 import { z } from 'zod';
+import { jsonIn } from '../contracts/words';
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
 import { DOCUMENT_TYPES, encodeBase64url, SIGNED_DOCUMENT, signDocument } from './documents';
@@ -151,13 +152,11 @@ export function envelopeInput<P extends EnvelopePayload>(envelope: string | P): 
  * @throws RunbookError `INVALID_INPUT`; the error quotes nothing from the text.
  */
 export function readEnvelopeText(text: string): { readonly document: string } | EnvelopePayload {
-  try {
-    const document = z.strictObject({ document: z.string().regex(SIGNED_DOCUMENT) });
-    return z.union([document, tokenEnvelopePayload, envelopePayload]).parse(JSON.parse(text));
-  } catch {
-    throw new RunbookError('INVALID_INPUT', 'This is not an envelope; nothing was sent.', {
-      needed: 'the one line that "runbook share --print" or the holder\'s page printed',
-      next: 'Ask the holder for the complete line. If they sent a key share instead, treat it as exposed: tell the operators now.',
-    });
-  }
+  const document = z.strictObject({ document: z.string().regex(SIGNED_DOCUMENT) });
+  const { data } = z.union([document, tokenEnvelopePayload, envelopePayload]).safeParse(jsonIn(text));
+  if (data !== undefined) return data;
+  throw new RunbookError('INVALID_INPUT', 'This is not an envelope; nothing was sent.', {
+    needed: 'the one line that "runbook share --print" or the holder\'s page printed',
+    next: 'Ask the holder for the complete line. If they sent a key share instead, treat it as exposed: tell the operators now.',
+  });
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { z } from 'zod';
 import { nextCommandOf } from '../contracts/next-commands';
 import type { GateName } from '../contracts/plan';
@@ -118,7 +118,7 @@ async function readAttested<T extends Attestable>(
   return {
     ...redactedTexts(statement),
     how: person.attestation,
-    digest: signed?.digest ?? digestOf(typ, payload),
+    digest: signed?.digest ?? hash('sha256', JSON.stringify([typ, ...Object.entries(payload).sort()]), 'base64url'),
   };
 }
 
@@ -129,11 +129,6 @@ function redactedTexts<T extends object>(statement: T): T {
     typeof value === 'string' && ['comment', 'reason'].includes(member) ? redact(value) : value,
   ]);
   return Object.fromEntries(entries) as T;
-}
-
-function digestOf(typ: DocumentType, payload: object): string {
-  const members = JSON.stringify([typ, ...Object.entries(payload).sort()]);
-  return createHash('sha256').update(members).digest('base64url');
 }
 
 function parsePayload<T>(schema: z.ZodType<T>, value: unknown): T {

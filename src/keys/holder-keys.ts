@@ -5,6 +5,7 @@ import { dirname } from 'node:path';
 import { armor, Encrypter } from 'age-encryption';
 import writeFileAtomic from 'write-file-atomic';
 import { z } from 'zod';
+import { jsonIn } from '../contracts/words';
 import { formatPublicKey, parsePublicKey, thumbprint } from '../documents/public-keys';
 import type { PinnedKey, PublicKeyEntry } from '../documents/public-keys';
 import type { SigningKey } from '../documents/signing-keys';
@@ -181,11 +182,9 @@ async function readPinsFile(file: string): Promise<PinsFile> {
     if (errnoOf(error) === 'ENOENT') return { version: 1, pins: [] };
     throw damaged(file);
   }
-  try {
-    return pinsFile.parse(JSON.parse(text));
-  } catch {
-    throw damaged(file);
-  }
+  const { data } = pinsFile.safeParse(jsonIn(text));
+  if (data === undefined) throw damaged(file);
+  return data;
 }
 
 function damaged(file: string): RunbookError {

@@ -1,9 +1,10 @@
-import { randomBytes, randomUUID, createHash } from 'node:crypto';
+import { randomBytes, randomUUID, hash } from 'node:crypto';
 import { link, open, readFile, stat, unlink, mkdir, readdir, statfs } from 'node:fs/promises';
 import { join, dirname } from 'node:path';
 import { errnoOf, RunbookError } from '../errors';
 import { z } from 'zod';
 import type { DeepReadonly } from '../contracts/run-facts';
+import { jsonIn } from '../contracts/words';
 import { Secret } from '../secret';
 import type { CeremonyKeys } from './ceremony-keys';
 import type { RunContext } from './sealing';
@@ -265,16 +266,14 @@ export class KeyRecords {
   async #load(name: string): Promise<KeyRecord | 'unreadable' | undefined> {
     const text = await readOwnFile(this.#directory, name);
     if (text === undefined) return undefined;
-    const parsed = parseStored(text);
-    if (parsed === undefined || fileName(parsed) !== name) return 'unreadable';
-    return present(parsed, await readOwnFile(this.#directory, burstFileName(name)));
+    const { data } = storedRecord.safeParse(jsonIn(text));
+    if (data === undefined || fileName(data) !== name) return 'unreadable';
+    return present(data, await readOwnFile(this.#directory, burstFileName(name)));
   }
 }
 
 function fileName({ run: { ns, wid, rid }, cid, epoch }: RecordName): string {
-  const run = createHash('sha256')
-    .update(JSON.stringify([ns, wid, rid]))
-    .digest('hex');
+  const run = hash('sha256', JSON.stringify([ns, wid, rid]));
   const name = `${cid}.${epoch}.${run.slice(0, 32)}.key`;
   // Both may come from a signal or an activity input: only a UUID and a number may be part of a file name.
   if (!RECORD_FILE.test(name))
@@ -284,14 +283,6 @@ function fileName({ run: { ns, wid, rid }, cid, epoch }: RecordName): string {
 
 function burstFileName(recordFile: string): string {
   return `${recordFile}.burst`;
-}
-
-function parseStored(text: string): Stored | undefined {
-  try {
-    return storedRecord.parse(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
 }
 
 function present(stored: Stored, burst: string | undefined): KeyRecord {

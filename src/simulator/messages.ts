@@ -120,15 +120,10 @@ export function parseDuration(value: string | number): number | undefined {
   return parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * (UNITS[unit ?? ''] ?? 0), 0);
 }
 
-function parts(version: string): number[] {
-  return (version.split('+')[0] ?? '').split('.').map(Number);
-}
-
-/** Compares versions, ignoring the edition. */
+/** Compares versions number by number, ignoring the edition. */
 export function atLeastVersion(version: string, since: string): boolean {
-  const [left, right] = [parts(version), parts(since)];
-  const order = [0, 1, 2].map((index) => (left[index] ?? 0) - (right[index] ?? 0));
-  return (order.find((each) => each !== 0) ?? 0) >= 0;
+  const [own = '', other = ''] = [version, since].map((each) => each.split('+', 1)[0]);
+  return own.localeCompare(other, 'en', { numeric: true }) >= 0;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { ServiceFault, type JsonObject } from './messages';
 import type { Role } from './roles';
 import type { PathsFilter } from './routes/filters';
@@ -60,11 +60,7 @@ export function replicates(key: string, kind: ReplicationKind): boolean {
 }
 
 function digestOf(key: string, value: StoredValue): bigint {
-  return BigInt(
-    `0x${createHash('sha1')
-      .update(`${key}\0${JSON.stringify(value)}`)
-      .digest('hex')}`,
-  );
+  return BigInt(`0x${hash('sha1', `${key}\0${JSON.stringify(value)}`)}`);
 }
 
 /**

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { RUNBOOK_NAMES } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
 import { RUNBOOK_INPUTS, inputMistakes } from '../../contracts/runbook-inputs';
+import { jsonIn } from '../../contracts/words';
 import { RunbookError } from '../../errors';
 import { newCommand, printResult, loadCommands } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
@@ -150,13 +151,7 @@ export type CheckedInput = Awaited<ReturnType<typeof buildInput>>;
 async function readObject(context: CliContext, input: string): Promise<object> {
   const file = input.replace(/^@/, '');
   const isJson = /^\s*[[{"]/.test(input);
-  const text = isJson ? input : file === '-' ? await context.readInput() : await readTextFile(file);
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    // Refused below, like JSON that is not an object.
-  }
+  const value = jsonIn(isJson ? input : file === '-' ? await context.readInput() : await readTextFile(file));
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
   throw new RunbookError('INVALID_INPUT', 'The input is not a JSON object.', {
     needed: 'one JSON object, a file, or - for standard input',

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { writeFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -162,7 +162,7 @@ function holderPageCommand({ context }: CommandHost): Command {
       const page = fillPage(published, trusted.map(formatPublicKey).join(' '));
       await writeFile(options.output, page);
       const fingerprints = trusted.map(({ kid }) => spokenFingerprint(kid));
-      const hashes = { sha256: sha256(page), publishedSha256: sha256(published) };
+      const hashes = { sha256: hash('sha256', page), publishedSha256: hash('sha256', published) };
       printResult(context, options, { file: options.output, ...hashes, fingerprints }, [
         `Holder's page: ${options.output}`,
         `SHA-256: ${hashes.sha256}`,
@@ -180,10 +180,6 @@ export function fillPage(page: string, keys: string): string {
   throw new RunbookError('INTERNAL', "The built holder's page is damaged.", {
     next: 'Build it again: npm run build. If you installed a package, install it again.',
   });
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
 }
 
 async function readPublished(): Promise<string> {

@@ -8,7 +8,7 @@ import type { RunbookName } from '../../contracts/names';
 import { nextCommandOf, shellLine } from '../../contracts/next-commands';
 import { readinessResult } from '../../contracts/readiness';
 import type { ReadinessResult } from '../../contracts/readiness';
-import { changeText, verdictsText, verdictWords, escapeUntrusted, inLines } from '../../contracts/words';
+import { changeText, verdictsText, verdictWords, escapeUntrusted, inLines, jsonIn } from '../../contracts/words';
 import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult, withServerOptions, withSession, number } from '../command';
@@ -150,11 +150,8 @@ function setField(text: string): [name: string, value: unknown] {
   const cut = text.indexOf('=');
   if (cut < 1) throw new RunbookError('INVALID_INPUT', '--set needs a field name.', { needed: '--set field=value' });
   const value = text.slice(cut + 1);
-  try {
-    return [text.slice(0, cut), JSON.parse(value) as unknown];
-  } catch {
-    return [text.slice(0, cut), value];
-  }
+  const parsed = jsonIn(value);
+  return [text.slice(0, cut), parsed === undefined ? value : parsed];
 }
 
 /**

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import type { SimulatedCluster } from '../cluster';
 import {
@@ -199,8 +199,7 @@ function snapshot({ cluster, now }: RouteCall): ServiceAnswer {
     JSON.stringify({ Version: 1, ID: `bolt-snapshot-${now}`, Index: 1, Term: 1, Size: STATE_BYTES }),
   );
   const state = cluster.random.bytes(STATE_BYTES);
-  const sum = (content: Buffer) => createHash('sha256').update(content).digest('hex');
-  const sums = Buffer.from(`${sum(meta)}  meta.json\n${sum(state)}  state.bin\n`);
+  const sums = Buffer.from(`${hash('sha256', meta)}  meta.json\n${hash('sha256', state)}  state.bin\n`);
   const files = {
     'meta.json': meta,
     'state.bin': state,
