@@ -1,7 +1,7 @@
 import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
 import type { ParsedDeployment, ParsedGate, ParsedInventory, Person } from './schema';
-import { meant } from './schema-values';
+import { listed } from './lookup';
 import type { Mistake } from './schema-values';
 
 type Path = readonly PropertyKey[];
@@ -34,14 +34,14 @@ export function* crossChecks(inventory: ParsedInventory): Mistakes {
   }
 }
 
-/** Checks that something has this name; otherwise suggests the nearest one. */
+/** Checks that something has this name; otherwise lists the names that there are. */
 function* oneOf(
   name: string,
   known: ReadonlySet<string> | ReadonlyMap<string, unknown>,
   path: Path,
   message: string,
 ): Mistakes {
-  if (!known.has(name)) yield at(path, `${message}${meant(name, known.keys())}`);
+  if (!known.has(name)) yield at(path, `${message}; there are: ${listed(known.keys())}`);
 }
 
 const noCluster = (name: string) => `this deployment has no cluster ${name}`;
@@ -139,8 +139,7 @@ function* gatePolicy(people: People, { gates, laboratory }: ParsedDeployment, na
   // Whether `force` can be satisfied may change later; readiness checks it.
   if (name === 'force') return;
   for (const [index, group] of gate.groups.entries())
-    if (!eligible.some((person) => person.groups.includes(group)))
-      yield at([...path, 'groups', index], `nobody is in group ${group}${meant(group, groupsOf(people))}`);
+    yield* oneOf(group, groupsOf(people), [...path, 'groups', index], `nobody is in group ${group}`);
   // Whether the requester is one of them is known only when a run is requested.
   if (!enough) yield at([...path, 'approvals'], `${gate.approvals} needed, but only ${eligible.length} may approve`);
 }

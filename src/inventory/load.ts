@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document } from 'yaml';
-import { z } from 'zod';
 import { formatPublicKey, parsePublicKey, spokenFingerprint } from '../documents/public-keys';
 import type { PublicKeyEntry } from '../documents/public-keys';
 import { errnoOf, isRunbookError, RunbookError } from '../errors';
@@ -11,7 +10,7 @@ import { crossChecks } from './checks';
 import { findDeployment, hasJoined } from './lookup';
 import { inventorySchema } from './schema';
 import type { BatchTokenSource, ParsedDeployment, ParsedInventory, Person } from './schema';
-import { UNKNOWN_FIELD, meant, mistakesOf } from './schema-values';
+import { mistakesOf } from './schema-values';
 import type { Mistake } from './schema-values';
 
 /** One cluster: the API addresses of its nodes and the sources of its credentials. */
@@ -40,7 +39,8 @@ export interface Inventory extends Pick<ParsedInventory, 'temporal' | 'workers'>
  * Loads and checks the inventory file.
  *
  * @param path of the file (`RUNBOOKS_INVENTORY`).
- * @throws RunbookError `INVENTORY_INVALID` with all mistakes at once: line, column, path, and what is wrong.
+ * @throws RunbookError `INVENTORY_INVALID` with all wrong members at once, or else with all contradictions between
+ *   them: line, column, path, and what is wrong.
  */
 export async function loadInventory(path: string): Promise<Inventory> {
   return parseInventory(await readInventoryText(path), path);
@@ -84,44 +84,10 @@ export function parseInventory(text: string, name: string): Inventory {
     throw refusal([{ offset: 0, text: 'an alias is unknown, or there are too many aliases' }]);
   }
   const parsed = inventorySchema.safeParse(plain);
-  if (!parsed.success) {
-    const mistakes = parsed.error.issues.flatMap(mistakesOf).map(nearestField);
-    throw refusalOf([...mistakes, ...mistakesBeside(plain, mistakes)]);
-  }
+  if (!parsed.success) throw refusalOf(parsed.error.issues.flatMap(mistakesOf));
   const mistakes = [...crossChecks(parsed.data)];
   if (mistakes.length > 0) throw refusalOf(mistakes);
   return assemble(parsed.data);
-}
-
-/** Suggests a known field for an unknown one. */
-function nearestField(mistake: Mistake): Mistake {
-  const { path, message } = mistake;
-  if (message !== UNKNOWN_FIELD) return mistake;
-  const schema = JSON.stringify(z.toJSONSchema(inventorySchema, { io: 'input', unrepresentable: 'any' }));
-  // Every member that has a description is a field: `"caFile":{"type": ...}`.
-  const fields = new Set(
-    [...schema.matchAll(/"(\w+)":\{"(?:\$ref|type|anyOf|default|minLength|const|enum)"/g)].map(([, name = '']) => name),
-  );
-  return { path, message: `${message}${meant(String(path.at(-1)), fields)}` };
-}
-
-/**
- * Cross-checks the rest of the file, if it can be read without the wrong members, so that nobody has to correct it
- * twice. Skipped if a person or a list element is wrong: without it, other entries would only seem wrong.
- */
-function mistakesBeside(plain: unknown, mistakes: readonly Mistake[]): readonly Mistake[] {
-  const rest: unknown = structuredClone(plain);
-  for (const { path } of mistakes) {
-    const [name, holder] = [path.at(-1), path.slice(0, -1).reduce(memberOf, rest)];
-    if (path[0] === 'people' || typeof name !== 'string' || typeof holder !== 'object' || holder === null) return [];
-    Reflect.deleteProperty(holder, name);
-  }
-  const parsed = inventorySchema.safeParse(rest);
-  return parsed.success ? [...crossChecks(parsed.data)] : [];
-}
-
-function memberOf(holder: unknown, name: PropertyKey): unknown {
-  return typeof holder === 'object' && holder !== null ? (Reflect.get(holder, name) as unknown) : undefined;
 }
 
 function describe({ path, message }: Mistake): string {
@@ -292,7 +258,8 @@ export function listKey(text: string, { name, key, groups, replace = false }: Pe
     return Array.isArray(found) ? found.filter((each): each is string => typeof each === 'string') : [];
   };
   const everybody = people.items.map((item) => String(item.key));
-  const isKey = (line: string): boolean => parsePublicKey(line.trim())?.kid === key.kid;
+  const kidOf = (line: string) => parsePublicKey(line.trim())?.kid;
+  const isKey = (line: string): boolean => kidOf(line) === key.kid;
   const owner = everybody.find((each) => each !== name && listed(each).some(isKey));
   if (owner !== undefined)
     throw refused(`${owner} already has this key: one key, one person.`, 'Ask both by voice who created it.');
@@ -302,9 +269,10 @@ export function listKey(text: string, { name, key, groups, replace = false }: Pe
       `${name} is not among the people of this inventory.`,
       'Check the name. For a new person, add their groups: --groups approvers,operators; or --groups none for a key holder.',
     );
-  if (listed(name).length > 0 && !replace)
+  const others = listed(name).map((line) => spokenFingerprint(kidOf(line) ?? ''));
+  if (others.length > 0 && !replace)
     throw refused(
-      `${name} has another key: ${listed(name).map(fingerprintOf).join(', ')}.`,
+      `${name} has another key: ${others.join(', ')}.`,
       'Ask them by voice why they have a new key. Then add --replace: signatures of the earlier key no longer count.',
     );
   const entry = document.getIn(['people', name]);
@@ -318,10 +286,6 @@ export function listKey(text: string, { name, key, groups, replace = false }: Pe
   document.setIn(['people', name, 'publicKeys'], keys);
   if (document.getIn(['people', name, 'attestation']) === 'claimed') document.deleteIn(['people', name, 'attestation']);
   return document.toString({ lineWidth: 0 });
-}
-
-function fingerprintOf(line: string): string {
-  return spokenFingerprint(parsePublicKey(line.trim())?.kid ?? '');
 }
 
 function refused(message: string, next: string): RunbookError {

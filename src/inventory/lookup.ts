@@ -9,7 +9,7 @@ import type { Attestation } from '../contracts/run-facts';
 import type { ClusterEntry, Deployment, Inventory } from './load';
 import type { CredentialSource, Person } from './schema';
 
-const listed = (names: Iterable<string>): string => [...names].sort().join(', ') || 'none';
+export const listed = (names: Iterable<string>): string => [...names].sort().join(', ') || 'none';
 
 /** @throws RunbookError `UNKNOWN_DEPLOYMENT`, listing the known ones. */
 export function findDeployment(inventory: Inventory, name: string): Deployment {

@@ -9,34 +9,10 @@ export interface Mistake {
   readonly message: string;
 }
 
-export const UNKNOWN_FIELD = 'unknown field';
-
-/** Suggests the name that was perhaps meant, as the end of a sentence; empty if no name is close. */
-export function meant(word: string, names: Iterable<string>): string {
-  const [nearest] = [...names]
-    .map((each) => ({ each, distance: editDistance(word, each) }))
-    .filter(({ distance }) => distance > 0 && distance <= Math.min(2, word.length / 2))
-    .toSorted((one, other) => one.distance - other.distance);
-  return nearest === undefined ? '' : `; did you mean ${nearest.each}?`;
-}
-
-function editDistance(one: string, other: string): number {
-  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [index, letter] of [...one].entries()) {
-    const next = [index + 1];
-    for (const [at, each] of [...other].entries()) {
-      const [left = 0, above = 0, before = 0] = [next[at], row[at + 1], row[at]];
-      next.push(Math.min(left + 1, above + 1, before + (letter === each ? 0 : 1)));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
-}
-
 /** The mistakes of a schema issue; each unknown field gives a mistake at its own place. */
 export function mistakesOf(issue: z.core.$ZodIssue): Mistake[] {
   if (issue.code === 'unrecognized_keys')
-    return issue.keys.map((key) => ({ path: [...issue.path, key], message: UNKNOWN_FIELD }));
+    return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'unknown field' }));
   if (issue.code === 'invalid_key')
     return [{ path: issue.path, message: issue.issues[0]?.message ?? 'not a name that is accepted here' }];
   const missing = issue.code === 'invalid_type' && issue.message.endsWith('received undefined');

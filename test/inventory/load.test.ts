@@ -99,23 +99,21 @@ describe('mistakes', () => {
       'deployments.payments.gates.plan.validFor',
     ]);
     const caFiles = lineOf(text, 'caFiles');
-    expect(found[1]).toBe(
-      `inventory.yaml:${caFiles}:9: deployments.payments.clusters.east.caFiles: unknown field; did you mean caFile?`,
-    );
+    expect(found[1]).toBe(`inventory.yaml:${caFiles}:9: deployments.payments.clusters.east.caFiles: unknown field`);
     expect(found[2]).toContain(`inventory.yaml:${lineOf(text, '      west:')}:7: `);
     expect(found[2]).toContain('missing');
   });
 
-  it('are named with what was perhaps meant, also beside mistakes of another kind', () => {
-    const text = EXAMPLE.replace('caFile: /etc/runbooks/ca.pem', 'caFlie: /etc/runbooks/ca.pem')
-      .replace('[ben, cyd, dan]', '[ben, cid, dan]')
-      .replace('main: [east, west]', 'main: [east, wset]');
+  it('in names are listed with the names that there are', () => {
+    const text = EXAMPLE.replace('[ben, cyd, dan]', '[ben, cid, dan]').replace(
+      'main: [east, west]',
+      'main: [east, wset]',
+    );
     const found = mistakes(text).map((line) => line.split(': ').slice(1).join(': '));
     expect(found).toEqual([
-      'deployments.payments.clusters.east.caFlie: unknown field; did you mean caFile?',
       expect.stringContaining('cluster west is in no DR set'),
-      'deployments.payments.drSets.main[1]: this deployment has no cluster wset; did you mean west?',
-      'deployments.payments.ceremony.holders[1]: cid is not among the people of this inventory; did you mean cyd?',
+      'deployments.payments.drSets.main[1]: this deployment has no cluster wset; there are: east, eu, west',
+      'deployments.payments.ceremony.holders[1]: cid is not among the people of this inventory; there are: ada, ben, cyd, dan',
     ]);
   });
 
