@@ -27,7 +27,6 @@ export function statusLines(given: RunView, now = Date.now()): string[] {
     }),
   ];
   if (status !== undefined) return [...lines, ...liveLines(status, now, closedAt !== undefined)];
-  lines.push(...floodLines(view));
   if (memo === undefined || state !== 'running') return lines;
   // The run writes this memo for the time when no worker answers.
   const noted = [
@@ -60,19 +59,12 @@ function workerLine({ pollers, status, asOfEvent, taskQueue, state, runbook }: R
   if (status !== undefined) return `worker: answers; ${polled}`;
   if (!RUNBOOK_NAMES.some((name) => name === runbook)) return `not a runbook, so it has no status; ${polled}`;
   if (state !== 'running') return `as of event ${asOfEvent}; ${polled}`;
+  const unread = asOfEvent > MANY_SIGNALS ? '. A flood of signals? See docs/on-call.md, "A flood of signals"' : '';
   // A worker that polls may be busy for a moment.
   const next = isPolled(pollers)
-    ? 'A worker polls, but does not answer for this run: check its log'
+    ? `A worker polls, but does not answer for this run: check its log${unread}`
     : 'Start one with "runbook worker"';
   return `no worker answers; as of event ${asOfEvent}; ${polled}. ${next}`;
-}
-
-/** If a worker cannot read the complete history of a run within ten seconds, the run receives no signals. */
-function floodLines({ signals = 0 }: RunView): string[] {
-  if (signals < MANY_SIGNALS) return [];
-  const text = `This run received ${signals} signals. A worker may be unable to read that many, and then the run reacts to nothing that is sent.`;
-  const next = `Find out who sends them, and revoke their permission to signal. Then follow docs/on-call.md, "A flood of signals".`;
-  return ['', ...terminalText(`CRITICAL: ${text} Next: ${next}`)];
 }
 
 /** Problems and the next action of each person come first: a person on call reads no further than necessary. */

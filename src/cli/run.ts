@@ -5,9 +5,9 @@ import { temporal } from '@temporalio/proto';
 import { nextCommandOf } from '../contracts/next-commands';
 import type { Report } from '../contracts/report';
 import type { RunMemo, RunStatus } from '../contracts/run-status';
-import { MANY_SIGNALS, QUERIES } from '../contracts/signals';
+import { QUERIES } from '../contracts/signals';
 import { RunbookError } from '../errors';
-import { firstValue } from '../report/run-history';
+import { timestampMs } from '../report/run-history';
 import { connectionSettings, connectUntilClosed, DATA_CONVERTER, versionOf } from '../worker/settings';
 import type { ConnectionFlags } from '../worker/settings';
 import type { CommandHost } from './command';
@@ -56,8 +56,6 @@ export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.Proces
 /** An open connection; close it. */
 export type TemporalSession = Awaited<ReturnType<typeof connectTemporal>>;
 
-type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
-
 /** A run's Workflow ID, and its Run ID unless the newest run is intended. */
 export interface RunReference {
   readonly workflowId: string;
@@ -90,16 +88,10 @@ export async function readRunView(session: TemporalSession, run: RunReference, {
   const status = await queryStatus(client, { workflowId, runId }, withinMs);
   // The run itself writes it in this shape.
   const noted = memo !== undefined && 'phase' in memo ? (memo as unknown as RunMemo) : undefined;
-  const unheard = status === undefined && description.status.name === 'RUNNING' && !repeatedly;
   return {
     ...{ workflowId, runId, taskQueue, pollers },
     /** The answer of the `status` query; undefined if no worker answered in time. */
     status,
-    /** The number of signals, if no worker answers and the history is long: a flood of signals may be the cause. */
-    signals:
-      unheard && description.historyLength > MANY_SIGNALS
-        ? await countSignals(client, { workflowId, runId })
-        : undefined,
     /** The current runbook: the run may have become a failover. */
     runbook: status?.runbook ?? noted?.runbook ?? description.type,
     /** Temporal's status in lower case: running, completed, failed, terminated, ... */
@@ -143,20 +135,6 @@ export function describe(
 ): Promise<WorkflowExecutionDescription> {
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
   return client.withDeadline(Date.now() + withinMs, () => handle.describe()).catch(refuseUnknown(run));
-}
-
-/** All events of a run. @throws RunbookError `NOT_FOUND`. */
-export async function fetchEvents(client: Client, run: RunReference): Promise<readonly HistoryEvent[]> {
-  const handle = client.workflow.getHandle(run.workflowId, run.runId);
-  const { events } = await handle.fetchHistory().catch(refuseUnknown(run));
-  return events ?? [];
-}
-
-/** The number of signals of every name; undefined if the server does not return the history in time. */
-async function countSignals(client: Client, run: RunReference): Promise<number | undefined> {
-  const reading = client.withDeadline(Date.now() + DESCRIBE_DEADLINE_MS, () => fetchEvents(client, run));
-  const events = await reading.catch(() => undefined);
-  return events?.filter((event) => event.workflowExecutionSignaledEventAttributes).length;
 }
 
 function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never {
@@ -225,7 +203,7 @@ export async function readPollers(
     );
     const seen = pollers.map(({ identity, lastAccessTime }) => ({
       identity,
-      ageMs: ageOf(lastAccessTime) ?? Infinity,
+      ageMs: Math.max(0, Date.now() - (timestampMs(lastAccessTime) ?? -Infinity)),
     }));
     const living = seen.filter(({ ageMs }) => ageMs < POLLED_LATELY_MS);
     const lastSeenMs = Math.min(...seen.map(({ ageMs }) => ageMs));
@@ -249,17 +227,6 @@ function pendingActivity(pending: temporal.api.workflow.v1.IPendingActivityInfo)
     started: state === temporal.api.enums.v1.PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
     lastFailure: (lastFailure?.applicationFailureInfo?.type ?? lastFailure?.message) || undefined,
   };
-}
-
-function ageOf(time: { readonly seconds?: unknown } | null | undefined): number | undefined {
-  return time?.seconds ? Math.max(0, Date.now() - Number(time.seconds) * 1000) : undefined;
-}
-
-/** The inputs of the signals of one name, oldest first. The run counts them in this order, from 1. */
-export function signalInputs(events: readonly HistoryEvent[], name: string): unknown[] {
-  return events.flatMap(({ workflowExecutionSignaledEventAttributes: attributes }) =>
-    attributes?.signalName === name ? [firstValue(attributes.input)] : [],
-  );
 }
 
 const FIRST_WORD_MS = 2_000;

@@ -12,12 +12,13 @@ import { SIGNALS, UPDATES, UPDATES_FROM } from '../contracts/signals';
 import type { SignalName } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument } from '../documents/documents';
+import { firstValue } from '../report/run-history';
 import { number, printResult, withRun, withServerOptions } from './command';
 import type { CommandHost, ServerOptions } from './command';
 import type { CliContext } from './context';
 import { EXIT } from './errors';
 import { receiptLines } from './render-status';
-import { fetchEvents, queryStatus, signalInputs, waitVisibly } from './run';
+import { queryStatus, waitVisibly } from './run';
 import type { RunReference, TemporalSession } from './run';
 import { refusePlainShare, signingKey } from './secret-input';
 import type { SigningOptions } from './secret-input';
@@ -286,9 +287,13 @@ function refuse({ workflowId }: RunReference): (error: unknown) => never {
  */
 async function arrivalOf({ client, run, signal, input, stop }: Sent): Promise<number | undefined> {
   const mine = JSON.stringify(input);
+  const handle = client.workflow.getHandle(run.workflowId, run.runId);
   while (!stop.aborted) {
-    const events = await fetchEvents(client, run).catch(() => []);
-    const index = signalInputs(events, signal).findLastIndex((each) => JSON.stringify(each) === mine);
+    const history = await handle.fetchHistory().catch(() => undefined);
+    const ofThisName = (history?.events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: sent }) =>
+      sent?.signalName === signal ? [sent] : [],
+    );
+    const index = ofThisName.findLastIndex((sent) => JSON.stringify(firstValue(sent.input)) === mine);
     if (index !== -1) return index + 1;
     await delay(POLL_MS);
   }
