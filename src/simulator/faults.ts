@@ -41,16 +41,6 @@ export interface Fault {
   readonly skip?: number;
 }
 
-/** Controls one fault. */
-export interface FaultHandle {
-  /** Number of calls affected so far. */
-  readonly hits: number;
-  /** Lets the calls delayed by `arrive-late` reach the cluster now, one after the other. */
-  arrive(): Promise<void>;
-  /** Removes the fault; calls that it has delayed never arrive. */
-  remove(): void;
-}
-
 /** `forwarded`: after the effect of a call that a standby has forwarded. */
 export type Moment = 'before' | 'after' | 'forwarded';
 
@@ -75,17 +65,20 @@ interface ActiveFault extends Fault {
 export class FaultInjector {
   #faults: ActiveFault[] = [];
 
-  add(fault: Fault): FaultHandle {
+  add(fault: Fault) {
     const active: ActiveFault = { ...fault, hits: 0, seen: 0, held: [] };
     this.#faults.push(active);
     return {
-      get hits() {
+      /** Number of calls affected so far. */
+      get hits(): number {
         return active.hits;
       },
-      arrive: async () => {
+      /** Lets the calls delayed by `arrive-late` reach the cluster now, one after the other. */
+      arrive: async (): Promise<void> => {
         for (const call of active.held.splice(0)) await call();
       },
-      remove: () => {
+      /** Removes the fault; calls that it has delayed never arrive. */
+      remove: (): void => {
         active.held = [];
         this.#faults = this.#faults.filter((each) => each !== active);
       },
@@ -101,6 +94,9 @@ export class FaultInjector {
     return this.#faults.filter((active) => momentOf(active) === when && hits(active, call));
   }
 }
+
+/** Controls one fault. */
+export type FaultHandle = ReturnType<FaultInjector['add']>;
 
 /** Whether the fault affects this call; counts it. */
 function hits(active: ActiveFault, call: CallToFault): boolean {

@@ -41,30 +41,8 @@ function reply(response: ServerResponse, status: number, body: object): void {
   response.end(`${JSON.stringify(body)}\n`);
 }
 
-/** Contents of the JSON state file. It contains secrets, so only its owner may read it. */
-export interface SimulatorState {
-  readonly pid: number;
-  readonly control: { readonly address: string; readonly token: string };
-  readonly clusters: readonly {
-    readonly name: string;
-    readonly clusterId: string;
-    readonly addresses: readonly string[];
-    readonly clusterAddress: string;
-    readonly rootToken: string;
-    /** In hex. */
-    readonly keyShares: readonly string[];
-  }[];
-}
-
-interface RunningSimulator {
-  readonly service: SimulatedService;
-  readonly state: SimulatorState;
-  /** Stops the service and removes the state file. */
-  readonly stop: () => Promise<void>;
-}
-
-/** Starts the simulated service and its control endpoint, and writes the state file. */
-export async function startSimulator(topology: Topology, stateFile: string): Promise<RunningSimulator> {
+/** Starts the simulated service and its control endpoint, and writes the state file. `stop` removes the file. */
+export async function startSimulator(topology: Topology, stateFile: string) {
   const service = await startSimulatedService(topology);
   const token = randomBytes(24).toString('base64url');
   const control = controlServer(service, token);
@@ -89,6 +67,9 @@ export async function startSimulator(topology: Topology, stateFile: string): Pro
   }
 }
 
+/** Contents of the JSON state file. It contains secrets, so only its owner may read it. Key shares are in hex. */
+export type SimulatorState = Readonly<Awaited<ReturnType<typeof startSimulator>>['state']>;
+
 /** The lines that the program prints: all addresses, and no secrets. */
 export function describeSimulator({ clusters, control }: SimulatorState, stateFile: string): string[] {
   return [
@@ -97,18 +78,17 @@ export function describeSimulator({ clusters, control }: SimulatorState, stateFi
   ];
 }
 
-/** Runs the service that a topology file describes until SIGTERM or SIGINT. */
+/** Runs the service that a topology file describes until the person ends it. */
 export async function runSimulatorProgram(options: {
   topologyFile: string;
   stateFile: string;
   log: (line: string) => void;
+  ended: Promise<void>;
 }): Promise<void> {
   const topology = parseTopology(await readFile(options.topologyFile, 'utf8'));
   const { state, stop } = await startSimulator(topology, options.stateFile);
   for (const line of describeSimulator(state, options.stateFile)) options.log(line);
-  await new Promise<void>((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
-  });
+  await options.ended;
   options.log('Stopping ...');
   await stop();
 }

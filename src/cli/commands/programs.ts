@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
@@ -27,7 +28,7 @@ function workerCommand({ context }: CommandHost): Command {
       const worker = await onceTemporalAnswers(context, () => startWorker({ env: context.env, ignoreReplayFailures }));
       if (worker === undefined) return;
       context.err(`Worker ready on task queue ${worker.taskQueue}; Ctrl-C ends it after its running activities.`);
-      onStop(context, () => worker.shutdown());
+      void endedByPerson(context).then(() => worker.shutdown());
       await worker.run();
     });
 }
@@ -54,10 +55,6 @@ async function onceTemporalAnswers<T>({ stop, err }: CliContext, start: () => Pr
   }
 }
 
-interface SimulatorOptions extends CommonOptions {
-  readonly stateFile: string;
-}
-
 /** `runbook simulator`: the simulated service from a topology file. */
 function simulatorCommand({ context }: CommandHost): Command {
   return newCommand('simulator', ['runbook simulator topology.yaml --state-file simulator.json'])
@@ -66,11 +63,12 @@ function simulatorCommand({ context }: CommandHost): Command {
       '--state-file <file>',
       'where addresses, tokens and key shares are written (mode 0600; removed at the end)',
     )
-    .action(async (topology: string, { stateFile }: SimulatorOptions) => {
+    .action(async (topology: string, { stateFile }: CommonOptions & { readonly stateFile: string }) => {
       await runSimulatorProgram({
         topologyFile: resolve(topology),
         stateFile: resolve(stateFile),
         log: context.err,
+        ended: endedByPerson(context),
       });
     });
 }
@@ -84,7 +82,7 @@ function devCommand({ context, finish }: CommandHost): Command {
       const stage = await startStage({ reportDirectory: resolve(options.reports), say });
       try {
         for (const line of guideLines(stage)) context.out(line);
-        const stopped = new Promise<void>((done) => onStop(context, done));
+        const stopped = endedByPerson(context);
         for (let { worker } = stage; ; worker = await stage.startWorker()) {
           const ended = await Promise.race([stopped, worker.ended]);
           if (ended === undefined) return;
@@ -100,7 +98,6 @@ function devCommand({ context, finish }: CommandHost): Command {
     });
 }
 
-function onStop({ stop }: CliContext, work: () => void): void {
-  if (stop.aborted) work();
-  else stop.addEventListener('abort', () => work(), { once: true });
+async function endedByPerson({ stop }: CliContext): Promise<void> {
+  if (!stop.aborted) await once(stop, 'abort');
 }
