@@ -4,7 +4,7 @@ import * as answer from './answers';
 import type { GeneratedTokenKind, KeyPlace, ReplicationKind } from './answers';
 import { data } from './shape';
 import type { Place } from './shape';
-import type { HttpMethod, RequestBody, RequestDescription } from './types';
+import type { RequestBody, RequestDescription } from './types';
 
 /*
  * The table of all calls: method, path, parameters, and answer. `ServiceClient` has a method with the same name for
@@ -27,11 +27,7 @@ export interface Endpoint<P, T> extends Omit<RequestDescription, 'path' | 'body'
   readonly tokenForHeader?: (parameters: P) => Secret;
 }
 type Read<P, T> = Required<Endpoint<P, T>>['read'];
-type More<P, T> = Partial<Omit<Endpoint<P, T>, 'method' | 'path' | 'read' | 'takesParameters'>>;
-
-function endpoint<P, T>(description: Endpoint<P, T>): Endpoint<P, T> {
-  return description;
-}
+type More<P, T> = Partial<Omit<Endpoint<P, T>, 'path' | 'read' | 'takesParameters'>>;
 
 function get<T>(path: string, read: Read<void, T>, more: More<void, T> = {}): Endpoint<void, T> {
   return { method: 'GET', path, effect: 'reads', takesParameters: false, read, ...more };
@@ -48,8 +44,8 @@ function find<T>(path: string, read: Read<string, T>): Endpoint<string, T | unde
 }
 
 /** A call without parameters that changes something and returns no data. */
-function act(path: string, more: { readonly method?: HttpMethod; readonly changesRoles?: boolean } = {}) {
-  return endpoint<void, void>({ method: 'POST', path, effect: 'changes', takesParameters: false, ...more });
+function act(path: string, more: Partial<Endpoint<void, void>> = {}): Endpoint<void, void> {
+  return { method: 'POST', path, effect: 'changes', takesParameters: false, ...more };
 }
 
 function change<P>(path: string, body: (parameters: P) => RequestBody, more: More<P, void> = {}): Endpoint<P, void> {
@@ -268,7 +264,7 @@ function performanceEndpoints() {
           mode,
           paths,
         })),
-        delete: { ...change<string>(pathsFilter, () => ({})), method: 'DELETE' } as const,
+        delete: change<string>(pathsFilter, () => ({}), { method: 'DELETE' }),
       },
       dynamicFilter: dynamicFilter('primary'),
     },
@@ -299,9 +295,7 @@ const SYS = {
   /** The enabled audit devices. Needs `sudo`. */
   auditDevices: get('sys/audit', answer.auditDevices),
   /** License status; the answer is not read. A DR secondary answers only with an operation token. */
-  licenseStatus: endpoint<void, void>({
-    ...{ method: 'GET', path: 'sys/license/status', effect: 'reads', takesParameters: false },
-  }),
+  licenseStatus: act('sys/license/status', { method: 'GET', effect: 'reads' }),
   /**
    * The engine that serves a path such as `kv/runbooks-marker`. Fails with PERMISSION_DENIED if there is none or the
    * token has no rights below it.
@@ -315,8 +309,8 @@ const SYS = {
    * status 200: verify it against the list of checksums in it. Set `node` to the active node, so that no other is
    * tried.
    */
-  raftSnapshot: endpoint<NonNullable<RequestDescription['consume']>, void>({
-    ...{ method: 'GET', path: 'sys/storage/raft/snapshot', effect: 'reads', takesParameters: true },
+  raftSnapshot: change<NonNullable<RequestDescription['consume']>>('sys/storage/raft/snapshot', () => ({}), {
+    ...{ method: 'GET', effect: 'reads' },
     consume: (take) => take,
   }),
   /** The capabilities of the call's token on each path, such as `['update', 'sudo']`. */
@@ -381,7 +375,7 @@ const SYS = {
       readonly groupBy?: 'ip' | 'none';
     }) => ({ rate, interval, group_by: groupBy }),
   ),
-  deleteRateLimitQuota: { ...change<string>('sys/quotas/rate-limit/:name', () => ({})), method: 'DELETE' } as const,
+  deleteRateLimitQuota: change<string>('sys/quotas/rate-limit/:name', () => ({}), { method: 'DELETE' }),
   /** Sets up the AppRole that workers log in with: the auth method at its default mount, the role, and its secret ID. */
   appRole: {
     enable: change('sys/auth/approle', () => ({ type: 'approle' })),

@@ -110,14 +110,15 @@ export class NodeCaller {
   ): Promise<T> {
     const { ledLast } = this;
     if (ledLast === undefined) return read((await this.findAgain(options)).address);
-    const early = settled(read(ledLast.address));
+    // Settled, so that a failure that nobody awaits does not end the process.
+    const early = Promise.allSettled([read(ledLast.address)]);
     const counts = this.agreedUntil > (evidence?.of === 'every node' ? 0 : performance.now());
     const leads = evidence?.leads ?? (() => this.reportsThatItLeads(ledLast, options));
     const leadsStill = counts && (await leads(ledLast.address));
     if (leadsStill && evidence?.of === 'every node') this.agreeOn(ledLast);
     const node = leadsStill ? ledLast : await this.findAgain(options);
     if (node !== ledLast) return read(node.address);
-    const result = await early;
+    const [result] = await early;
     if (result.status === 'rejected') throw result.reason;
     return result.value;
   }
@@ -155,7 +156,8 @@ export class NodeCaller {
   private async send(request: RequestDescription, options: CallOptions): Promise<ServiceAnswer> {
     const bound = { ...options, timeoutMs: options.timeoutMs ?? REQUEST_TIMEOUT_MS };
     if (options.node !== undefined) return this.transport.exchange(this.pinned(options.node), request, bound);
-    const left = [...(await this.order(request, options))];
+    const first = request.anyNode === true ? this.activeIfKnown() : await this.preferredNode(request, options);
+    const left = [...new Set([...(first ? [first] : []), ...this.nodes])];
     if (request.anyNode === true) return this.sendToAny(left, request, bound);
     const failures: NodeFailure[] = [];
     for (let node = left.shift(); node !== undefined; node = left.shift()) {
@@ -236,12 +238,6 @@ export class NodeCaller {
     });
   }
 
-  /** The nodes in the order in which they are tried, starting with the active node. */
-  private async order(request: RequestDescription, options: CallOptions): Promise<readonly NodeAddress[]> {
-    const first = request.anyNode === true ? this.activeIfKnown() : await this.preferredNode(request, options);
-    return first === undefined ? this.nodes : [first, ...this.nodes.filter((node) => node !== first)];
-  }
-
   private async preferredNode(request: RequestDescription, options: CallOptions): Promise<NodeAddress | undefined> {
     try {
       return await this.findActiveNode(options);
@@ -314,12 +310,6 @@ export class NodeCaller {
       throw error;
     }
   }
-}
-
-/** Settles the promise, so that a failure that nobody awaits does not end the process. */
-async function settled<T>(work: Promise<T>): Promise<PromiseSettledResult<T>> {
-  const [result] = await Promise.allSettled([work]);
-  return result;
 }
 
 /** Whether a node answered a call with a redirect to this node. Redirects are not followed: they only show whom to ask next. */

@@ -34,7 +34,7 @@ export class ServiceClient extends NodeCaller {
 
   constructor(target: ClusterTarget, options: ServiceClientOptions = {}) {
     super(target, options);
-    const methods = methodsOf(ENDPOINTS, (...asked) => this.callEndpoint(...asked));
+    const methods = methodsOf(ENDPOINTS, this.callEndpoint.bind(this));
     this.dr = methods.dr;
     this.performance = methods.performance;
     this.sys = methods.sys;
@@ -68,13 +68,7 @@ export class ServiceClient extends NodeCaller {
   }
 }
 
-type CallEndpoint = (
-  endpoint: Endpoint<unknown, unknown>,
-  parameters: unknown,
-  options: CallOptions | undefined,
-) => Promise<unknown>;
-
-function methodsOf<T extends object>(table: T, call: CallEndpoint): Methods<T> {
+function methodsOf<T extends object>(table: T, call: ServiceClient['callEndpoint']): Methods<T> {
   const methods = Object.entries(table).map(([name, entry]: [string, object]) => {
     if (!isEndpoint(entry)) return [name, methodsOf(entry, call)];
     return entry.takesParameters

@@ -217,13 +217,6 @@ export function readAnswer<T>(
   return read(body, { what, cluster, node, status, outcomeKnown, path: [], warn });
 }
 
-/** The first JSON document of a body, and the text after it. */
-interface FirstDocument {
-  readonly value: unknown;
-  /** Trimmed text after the first document; usually empty. */
-  readonly rest: string;
-}
-
 /**
  * Reads the first JSON document of `text`. The service can append a second one, for example if an audit sink fails
  * after the work was done; so further text is returned and is not an error. Integers beyond 2^53 become bigint without
@@ -231,7 +224,7 @@ interface FirstDocument {
  *
  * @throws SyntaxError if the text does not begin with a JSON document.
  */
-export function parseFirstDocument(text: string): FirstDocument {
+export function parseFirstDocument(text: string) {
   const end = endOfFirstDocument(text);
   return { value: parse(text.slice(0, end), undefined, toNumberOrBigInt), rest: text.slice(end).trim() };
 }
