@@ -54,10 +54,7 @@ export function requestSummary(request: CeremonyRequest): string[] {
 }
 
 /** What the holder must type, so that nobody agrees without reading. */
-export function confirmationOf(request: CeremonyRequest): {
-  readonly what: string;
-  readonly wanted: readonly string[];
-} {
+export function confirmationOf(request: CeremonyRequest) {
   if (request.kind === 'rehearsal')
     return { what: 'the name of the deployment', wanted: [request.invitation.deployment] };
   const names = request.invitation.targets.map(({ cluster }) => cluster);

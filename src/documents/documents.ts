@@ -32,15 +32,6 @@ export interface VerificationKey {
   readonly publicKey: CryptoKey | KeyObject | JWK;
 }
 
-/** A document whose signature verified. The payload is still unchecked. */
-interface VerifiedDocument {
-  readonly payload: unknown;
-  readonly digest: string;
-  readonly kid: string;
-  /** Name that `resolveKey` gave for the key. */
-  readonly signer: string;
-}
-
 const protectedHeader = z.strictObject({ alg: z.literal('Ed25519'), typ: z.string(), kid: z.string() });
 
 function refuse(why: string): never {
@@ -116,13 +107,14 @@ export async function signDocument(typ: DocumentType, payload: object, key: Sign
  * `typ`, strict base64url, at most 16 KiB. Keys come only from `resolveKey`, never from the document.
  *
  * @param resolveKey returns the key with this `kid` from the inventory or the pins, with its owner's name.
+ * @returns the payload, still unchecked, and as `signer` that name
  * @throws RunbookError `DOCUMENT_INVALID`; its text is fixed and quotes nothing from the document.
  */
 export async function verifyDocument(
   jws: unknown,
   typ: DocumentType,
   resolveKey: (kid: string) => VerificationKey | undefined,
-): Promise<VerifiedDocument> {
+) {
   const { header, payload, signature } = splitDocument(jws);
   const headerBytes = decodeBase64url(header) ?? refuse('its header is not strict base64url');
   const payloadBytes = decodeBase64url(payload) ?? refuse('its payload is not strict base64url');

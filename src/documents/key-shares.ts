@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
 import { base64, base64nopad, hex } from '@scure/base';
-import { someText, textHoldsKeyShare, textHoldsToken, withoutUnseen } from '../contracts/plain-shares';
+import { textHoldsKeyShare, withoutUnseen } from '../contracts/plain-shares';
 
 /** Shortest and longest key share in bytes; the service refuses others. */
 export const SHARE_BYTES = { shortest: 16, longest: 33 } as const;
@@ -65,11 +65,6 @@ function showsShare(text: string): boolean {
     if (classes >= 2 && fits(Math.floor((run.length * 3) / 4))) return true;
   }
   return false;
-}
-
-/** Whether any text or member name in `value` could be a plain-text key share or a token. */
-export function holdsPlainShare(value: unknown): boolean {
-  return someText(value, (text) => looksLikeShare(text) || textHoldsToken(text));
 }
 
 /** The form of a generated token. Ordinary service tokens are much longer; batch tokens have another prefix. */

@@ -163,16 +163,7 @@ export interface CountedApproval {
  * @returns what is `missing`, as text for people (empty if the gate is satisfied or rejected); who rejected first;
  * whose approvals count, in the order of arrival.
  */
-export function evaluateGate(
-  policy: GateRule,
-  requester: string | undefined,
-  approvals: readonly CountedApproval[],
-): {
-  readonly satisfied: boolean;
-  readonly missing: readonly string[];
-  readonly rejectedBy?: string;
-  readonly approvedBy: readonly string[];
-} {
+export function evaluateGate(policy: GateRule, requester: string | undefined, approvals: readonly CountedApproval[]) {
   const members = approvals.filter(({ groups }) => groups.some((group) => policy.groups.includes(group)));
   const excluded = policy.excludeRequester ? requester : undefined;
   const counted = new Map<string, CountedApproval>();

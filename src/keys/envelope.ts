@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
 import type { Principal } from '../contracts/run-facts';
 import { unwrapDocument } from '../contracts/signals';
@@ -7,19 +7,14 @@ import { DOCUMENT_TYPES, MAX_DOCUMENT_LENGTH, SIGNED_DOCUMENT, verifyDocument } 
 import type { DocumentType } from '../documents/documents';
 import { envelopePayload, ENVELOPES, tokenEnvelopePayload } from '../documents/envelope';
 import type { EnvelopeKind, EnvelopePayload } from '../documents/envelope';
-import { holdsPlainShare, looksLikeShare } from '../documents/key-shares';
+import { someText, textHoldsToken } from '../contracts/plain-shares';
+import { looksLikeShare } from '../documents/key-shares';
+import type { NewKeyRecord } from './key-records';
 import { isSender, keyOfPerson } from './people';
 import type { People, PersonFacts } from './people';
 
 /** What stage 1 must know about the ceremony; every member is public. */
-interface CeremonyFacts {
-  readonly cid: string;
-  readonly epoch: number;
-  readonly invitationDigest: string;
-  readonly holders: readonly string[];
-  /** End of the collection, seconds since 1970. */
-  readonly exp: number;
-}
+type CeremonyFacts = Pick<NewKeyRecord, 'cid' | 'epoch' | 'invitationDigest' | 'holders' | 'exp'>;
 
 /** An envelope as it arrived. */
 export interface ArrivedEnvelope {
@@ -113,7 +108,10 @@ function readEnvelope(
   const members = jws === undefined ? input : claimedPayload(jws);
   const type = jws === undefined ? wanted : claimedHeader(jws).typ;
   const parsed = (type === DOCUMENT_TYPES.token ? tokenEnvelopePayload : envelopePayload).safeParse(members);
-  if (!parsed.success) return holdsPlainShare(withoutExpected(members)) ? 'plain-text-share' : 'malformed';
+  if (!parsed.success) {
+    const isPlain = (text: string) => looksLikeShare(text) || textHoldsToken(text);
+    return someText(withoutExpected(members), isPlain) ? 'plain-text-share' : 'malformed';
+  }
 
   const payload: InspectedEnvelope['payload'] = parsed.data;
   const { cid, inv, holder, ct } = payload;
@@ -146,5 +144,5 @@ function withoutExpected(members: unknown): unknown {
 function plainDigest(payload: InspectedEnvelope['payload'], typ: DocumentType): string {
   const { cid, epoch, inv, holder, seq, iat, ct, cluster } = payload;
   const members = [typ, cid, epoch, inv, holder, seq, iat, ct, ...(cluster === undefined ? [] : [cluster])];
-  return createHash('sha256').update(JSON.stringify(members)).digest('base64url');
+  return hash('sha256', JSON.stringify(members), 'base64url');
 }

@@ -8,15 +8,11 @@ import { z } from 'zod';
 import { jsonIn } from '../contracts/words';
 import { formatPublicKey, parsePublicKey, thumbprint } from '../documents/public-keys';
 import type { PinnedKey, PublicKeyEntry } from '../documents/public-keys';
-import type { SigningKey } from '../documents/signing-keys';
 import { errnoOf, RunbookError } from '../errors';
 import { Secret } from '../secret';
 
 /** Creates a new Ed25519 signing key; returns it with its private JWK as text. */
-export function newSigningKey(): {
-  readonly key: SigningKey & { readonly privateKey: KeyObject };
-  readonly jwk: Secret<'private-key'>;
-} {
+export function newSigningKey() {
   const privateKey = newEd25519PrivateKey();
   const jwk = privateKey.export({ format: 'jwk' });
   const { x } = jwk;

@@ -223,7 +223,7 @@ async function decrypt(
   const parts = sealed.split('.');
   const strict = parts.every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
   if (parts.length !== 5 || !strict) refuse('it is not a sealed value');
-  const header = readHeader(sealed);
+  const header = headerOf(sealed) ?? refuse('its header is not that of a sealed value');
   const key = keyring.derivedKey(header.kid) ?? refuseLacking(header.kid);
   try {
     const opened = await compactDecrypt(sealed, key, {
@@ -250,11 +250,12 @@ function refuseLacking(kid: string): never {
   });
 }
 
-function readHeader(sealed: string): z.infer<typeof protectedHeader> {
+/** The header of a sealed value, unverified; undefined if the text is none. */
+function headerOf(sealed: string): z.infer<typeof protectedHeader> | undefined {
   try {
     return protectedHeader.parse(decodeProtectedHeader(sealed));
   } catch {
-    return refuse('its header is not that of a sealed value');
+    return undefined;
   }
 }
 
@@ -273,20 +274,11 @@ export function missingSealKeys(keyring: SealKeyring, value: unknown): readonly 
     else if (typeof part === 'object' && part !== null) Object.values(part).forEach(visit);
   };
   const add = (sealed: string): void => {
-    const kid = kidOf(sealed);
-    if (kid !== undefined && keyring.derivedKey(kid) === undefined) kids.add(kid);
+    const kid = headerOf(sealed)?.kid;
+    if (kid !== undefined && KEY_ID.test(kid) && keyring.derivedKey(kid) === undefined) kids.add(kid);
   };
   visit(value);
   return [...kids].sort();
-}
-
-function kidOf(sealed: string): string | undefined {
-  try {
-    const { typ, kid } = decodeProtectedHeader(sealed);
-    return typ === TYP && kid !== undefined && KEY_ID.test(kid) ? kid : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** What identifies an observation of a worker that a later run relies on. */
