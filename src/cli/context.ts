@@ -1,6 +1,5 @@
 import { createInterface } from 'node:readline';
 import { text as readAll } from 'node:stream/consumers';
-import type { Readable } from 'node:stream';
 import { RunbookError } from '../errors';
 
 /** Everything outside of itself that a command may use. Tests provide their own. */
@@ -60,7 +59,11 @@ export function processContext(stop: AbortSignal): CliContext {
       const wanted = !env['NO_COLOR'] && env['TERM'] !== 'dumb';
       return { out: wanted && stdout.isTTY, err: wanted && stderr.isTTY };
     },
-    readInput: () => readStream(stdin),
+    readInput: async () => {
+      const content = await readAll(stdin);
+      if (content.length <= LONGEST_INPUT) return content;
+      throw new RunbookError('INVALID_INPUT', 'Standard input is larger than 1 MiB.');
+    },
     ask: async (question) => {
       needPerson(question);
       // A hidden prompt may follow, and a person who types ahead does not wait for its package to load.
@@ -113,9 +116,3 @@ function ended(): RunbookError {
 }
 
 const LONGEST_INPUT = 1024 * 1024;
-
-async function readStream(stream: Readable): Promise<string> {
-  const content = await readAll(stream);
-  if (content.length > LONGEST_INPUT) throw new RunbookError('INVALID_INPUT', 'Standard input is larger than 1 MiB.');
-  return content;
-}

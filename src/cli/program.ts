@@ -54,11 +54,6 @@ Exit codes:
 /** A key ID, public key or plan digest that begins with a hyphen: one in 64 does. No option is as long. */
 const HYPHENATED = /^-[A-Za-z0-9_-]{42}(?::[A-Za-z0-9_-]{43})?$/;
 
-/** A leading space keeps such a word from being parsed as an option. The commands trim it. */
-function notAnOption(word: string): string {
-  return HYPHENATED.test(word) ? ` ${word}` : word;
-}
-
 /** Makes commands write through the context, and throw instead of ending the process. */
 function settle(command: Command, context: CliContext): void {
   command.exitOverride().configureOutput({
@@ -93,7 +88,9 @@ export async function runCli(words: readonly string[], given: CliContext): Promi
   const program = buildProgram({ context, finish: (given) => (code = given) }, asked ?? '');
   try {
     refuseUnsafeStart(processFacts(given.env));
-    await program.parseAsync(words.map(notAnOption), { from: 'user' });
+    // A leading space keeps such a word from being parsed as an option. The commands trim it.
+    const parsed = words.map((word) => (HYPHENATED.test(word) ? ` ${word}` : word));
+    await program.parseAsync(parsed, { from: 'user' });
     return code;
   } catch (error) {
     if (error instanceof CommanderError) {

@@ -9,6 +9,7 @@ import { RunbookError } from '../errors';
 import { headlineOf, headlinesBelow } from '../report/headlines';
 import { tailOf } from '../report/run-history';
 import { reportOf } from '../report/report-of-run';
+import { fieldsOf } from '../report/run-record';
 import type { RunTail } from '../report/run-record';
 import { findingText } from '../words/status';
 import { refusalIn } from './errors';
@@ -33,7 +34,7 @@ export async function readReport(session: TemporalSession, run: RunReference): P
   const { workflowId, runId, status, historyLength } = description;
   const handle = client.workflow.getHandle<() => Promise<unknown>>(workflowId, runId);
   const result = status.name === 'COMPLETED' ? await handle.result() : undefined;
-  if (isReport(result)) return { ...result, historyEvents: historyLength };
+  if (fieldsOf(result)['schema'] === SCHEMA) return { ...(result as Report), historyEvents: historyLength };
   const tail = status.name === 'RUNNING' ? undefined : tailOf(await handle.fetchHistory());
   const moved = handedOverResult.safeParse(result);
   if (moved.success) return handedOver(withoutAnswer(session, description, tail), moved.data);
@@ -47,10 +48,6 @@ export async function readReport(session: TemporalSession, run: RunReference): P
   } catch (error) {
     throw unavailable(description, error, pollersText(description.taskQueue, pollers));
   }
-}
-
-function isReport(value: unknown): value is Report {
-  return typeof value === 'object' && value !== null && (value as Partial<Report>).schema === SCHEMA;
 }
 
 const handedOverResult = z.object({ outcome: z.literal('handed-over'), workflowId: z.string(), runId: z.string() });

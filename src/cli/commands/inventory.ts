@@ -255,14 +255,11 @@ function policyCommand({ context }: CommandHost): Command {
       }
       const policy = policyFor(deployment, options.for, runbooks);
       const others = RUNBOOK_NAMES.filter((each) => !runbooks.includes(each));
-      const about = options.for === 'credential' ? [...policy.about, ...notFor(others)] : policy.about;
-      const text = policyText({ ...policy, about });
+      const without = `Not for ${others.join(', ')}: select the runbooks that you use with --runbook.`;
+      const isLimited = options.for === 'credential' && others.length > 0;
+      const text = policyText({ ...policy, about: [...policy.about, ...(isLimited ? [without] : [])] });
       printResult(context, options, { ...policy, runbooks, hcl: text }, text.split('\n'));
     });
-}
-
-function notFor(others: readonly RunbookName[]): readonly string[] {
-  return others.length === 0 ? [] : [`Not for ${others.join(', ')}: select the runbooks that you use with --runbook.`];
 }
 
 /**
