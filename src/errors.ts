@@ -126,7 +126,6 @@ interface RunbookErrorOptions {
 
 /** The base class of every error that this project throws on purpose. */
 export class RunbookError extends Error {
-  readonly code: ErrorCode;
   readonly retryable: boolean;
   readonly outcomeKnown: boolean;
   readonly httpStatus: number | undefined;
@@ -138,10 +137,13 @@ export class RunbookError extends Error {
   readonly needed: string | undefined;
   readonly next: string | undefined;
 
-  constructor(code: ErrorCode, message: string, options: RunbookErrorOptions = {}) {
+  constructor(
+    readonly code: ErrorCode,
+    message: string,
+    options: RunbookErrorOptions = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'RunbookError';
-    this.code = code;
     this.retryable = options.retryable ?? ERROR_CODES[code].retryable;
     this.outcomeKnown = options.outcomeKnown ?? ERROR_CODES[code].outcomeKnown;
     this.httpStatus = options.httpStatus;

@@ -183,10 +183,8 @@ export function criticalOpen({ findings, leftToDo }: FindingsAndLeft): readonly 
     ({ severity, text }) => severity === 'critical' && leftToDo.some((line) => line.includes(text)),
   );
 }
-interface FindingsAndLeft {
-  readonly findings: readonly Finding[];
-  readonly leftToDo: readonly string[];
-}
+
+type FindingsAndLeft = Required<Pick<RunStatus, 'findings' | 'leftToDo'>>;
 
 /** The alarms first, whatever came before them. */
 export function alarmsFirst<F extends Finding>(findings: readonly F[]): F[] {

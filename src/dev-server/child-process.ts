@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, Socket } from 'node:net';
-import type { AddressInfo, Server } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 
 const STOP_GRACE_MS = 35_000;
@@ -94,20 +94,12 @@ function startWatchdog(pid: number): ChildProcess {
  * does: the caller must detect this and ask again.
  */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers: Server[] = [];
+  // All of them stay open until the end; otherwise the system could return the same port twice.
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
   try {
-    // Keep all of them open until the end; otherwise the system could return the same port twice.
-    for (let index = 0; index < count; index += 1) servers.push(await listenOnLoopback());
+    await Promise.all(servers.map((server) => once(server, 'listening')));
     return servers.map((server) => (server.address() as AddressInfo).port);
   } finally {
     await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))));
   }
-}
-
-function listenOnLoopback(): Promise<Server> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => resolve(server));
-  });
 }

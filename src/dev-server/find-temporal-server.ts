@@ -178,24 +178,19 @@ async function runGo(
     // Without cgo no C compiler is needed. If go.mod requires a newer Go, the go command downloads it.
     env: { GOTOOLCHAIN: 'auto', ...environment, CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' },
   });
-  if (error === undefined) return undefined;
+  if (error === null) return undefined;
   if (error.code === 'ENOENT') return 'go is not on the PATH';
   const lines = stderr.split('\n').filter((line) => line !== '' && !line.startsWith('go: downloading '));
   const how = error.signal ?? `exit code ${String(error.code)}`;
   return [`go build ended with ${how}`, ...lines.slice(-KEPT_OUTPUT_LINES)].join('\n     ');
 }
 
-interface Ended {
-  readonly stdout: string;
-  readonly stderr: string;
-  readonly error?: ExecFileException;
-}
-
 /** Runs a program until it ends; it never outlives this process. */
-function run(program: string, parameters: readonly string[], limits: ExecFileOptions): Promise<Ended> {
-  return new Promise((resolve) => {
+function run(program: string, parameters: readonly string[], limits: ExecFileOptions) {
+  type Ended = Readonly<Record<'stdout' | 'stderr', string>> & { readonly error: ExecFileException | null };
+  return new Promise<Ended>((resolve) => {
     const child = execFile(program, parameters, { ...limits, encoding: 'utf8' }, (error, stdout, stderr) =>
-      resolve({ stdout, stderr, ...(error && { error }) }),
+      resolve({ stdout, stderr, error }),
     );
     endWithThisProcess(child);
   });

@@ -25,12 +25,6 @@ export const DYNAMIC_CONFIG = {
 /** The default namespace, which every Temporal server has. */
 const DEFAULT_NAMESPACE = 'default';
 
-/** Options of a dev server. It keeps all state in memory and loses it when it ends. */
-interface DevServerOptions extends FindOptions {
-  /** Namespaces to create in addition to `default`. */
-  readonly moreNamespaces?: readonly string[];
-}
-
 /** Addresses of a Temporal server. */
 export interface TemporalServerAddresses {
   /** `host:port` of gRPC. */
@@ -64,9 +58,14 @@ const KEPT_OUTPUT_LINES = 40;
  * assumed at ports 7243 and 8233 of the same host, unless `RUNBOOKS_TEMPORAL_HTTP` and `RUNBOOKS_TEMPORAL_UI` set their
  * base URLs.
  *
+ * A dev server keeps all state in memory and loses it when it ends.
+ *
+ * @param options.moreNamespaces to create in addition to `default`
  * @throws RunbookError `TEMPORAL_UNAVAILABLE` if no server is found or it does not serve its namespaces.
  */
-export async function obtainTemporalServer(options: DevServerOptions = {}): Promise<TemporalServer> {
+export async function obtainTemporalServer(
+  options: FindOptions & { readonly moreNamespaces?: readonly string[] } = {},
+): Promise<TemporalServer> {
   const { environment = process.env, moreNamespaces = [] } = options;
   const found = await findTemporalServer(options);
   if ('path' in found) return start(found.path, [DEFAULT_NAMESPACE, ...moreNamespaces]);

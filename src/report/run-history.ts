@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import type { temporal } from '@temporalio/proto';
 import type { Report } from '../contracts/report';
 import { payloadConverter } from '../contracts/payload-converter';
-import type { Attested } from '../contracts/run-facts';
 import { ERROR_CODES } from '../errors';
 import type { ActivityRecord, RunClose, RunTail, ShownFailure } from './run-record';
 import { fieldsOf, shownError, textOf } from './run-record';
@@ -138,18 +137,14 @@ function closeOf(event: Event): RunClose | undefined {
   const terminated = event.workflowExecutionTerminatedEventAttributes;
   if (terminated) {
     const reason = textOf(terminated.reason);
-    const by = principalOf(event);
-    return { how: 'terminated', at, ...(reason !== undefined && { reason }), ...(by && { by }) };
+    const name = textOf(event.principal?.name);
+    const by = name === undefined ? {} : { by: { name, how: 'principal' as const } };
+    return { how: 'terminated', at, ...(reason !== undefined && { reason }), ...by };
   }
   if (event.workflowExecutionCanceledEventAttributes) return { how: 'cancelled', at };
   if (event.workflowExecutionTimedOutEventAttributes) return { how: 'timed-out', at };
   if (event.workflowExecutionContinuedAsNewEventAttributes) return { how: 'continued', at };
   return undefined;
-}
-
-function principalOf(event: Event): Attested | undefined {
-  const name = textOf(event.principal?.name);
-  return name === undefined ? undefined : { name, how: 'principal' };
 }
 
 /** Decodes a history. Never throws, whatever its events contain. */

@@ -175,15 +175,8 @@ export function factsOf<K extends RunFact['kind']>({ facts }: Pick<RunRecord, 'f
 
 type Fact<K extends RunFact['kind']> = Extract<RunFact, { kind: K }>;
 
-interface ParkingRecord {
-  readonly parked: Fact<'parked'>;
-  readonly decided: Fact<'decided'> | undefined;
-  /** Set if the parking ended without a decision. */
-  readonly ended: Fact<'unparked'> | undefined;
-}
-
-/** Parked steps, each with how its parking ended. */
-export function parkingsIn(run: RunRecord): readonly ParkingRecord[] {
+/** Parked steps, each with how its parking ended: `ended` without a decision. */
+export function parkingsIn(run: RunRecord) {
   const [decisions, ends] = [factsOf(run, 'decided'), factsOf(run, 'unparked')];
   return factsOf(run, 'parked').map((parked) => ({
     parked,

@@ -90,11 +90,3 @@ export function installLogger(log: Logger): void {
     if (!(error instanceof Error && error.name === 'IllegalStateError')) throw error;
   }
 }
-
-/**
- * Lets the process exit after a worker was refused. Otherwise the SDK's runtime keeps the process alive until its last
- * client or worker is closed, and there never was one.
- */
-export async function releaseRuntime(): Promise<void> {
-  await Runtime.instance().shutdown();
-}

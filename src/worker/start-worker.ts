@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
-import { NativeConnection, TransportError, Worker } from '@temporalio/worker';
+import { NativeConnection, Runtime, TransportError, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { ActivityDependencies } from '../../activities';
 import {
@@ -19,7 +19,7 @@ import { InventoryInForce, inventoryDigest, readSigningKey } from '../inventory'
 import type { Inventory } from '../inventory';
 import { KeyRecords, SealKeyring, missingSealKeys } from '../keys';
 import { connectionSettings, DATA_CONVERTER, workerIdentity, workerSettings } from './settings';
-import { createLogger, installLogger, releaseRuntime } from './logging';
+import { createLogger, installLogger } from './logging';
 import { measureActivities } from './measure-activities';
 import type { WorkerSettings } from './settings';
 import { replayOpenRuns, workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
@@ -90,7 +90,8 @@ export async function startWorker(options: WorkerOptions = {}): Promise<RunningW
   try {
     return await prepare(options, { env, settings, log });
   } catch (error) {
-    await releaseRuntime();
+    // Otherwise the SDK's runtime keeps the process alive until its last client or worker is closed, and there is none.
+    await Runtime.instance().shutdown();
     throw error;
   }
 }
