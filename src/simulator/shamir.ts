@@ -61,7 +61,7 @@ function splitSecret(secret: Buffer, shares: number, threshold: number, random: 
  *
  * @throws ServiceFault for unequal lengths or a duplicate x coordinate
  */
-export function combineShares(parts: readonly Buffer[]): Buffer {
+function combineShares(parts: readonly Buffer[]): Buffer {
   const length = parts[0]?.length ?? 0;
   if (parts.some((part) => part.length !== length)) throw cannotCombine('all parts must be the same length');
   const points = parts.map((part) => ({ x: part.readUInt8(length - 1), y: part.subarray(0, -1) }));

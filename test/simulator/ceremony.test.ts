@@ -108,20 +108,6 @@ it('shares that are given at once are taken one after the other, in the one slot
   expect(west.snapshotState().operationTokens).toBe(1);
 });
 
-it('a PGP key that cannot encrypt ends in no answer, and in a token that nobody knows', async () => {
-  await start();
-  const signOnly = await generateKey({ userIDs: [{ name: 'sign only' }], subkeys: [], format: 'object' });
-  const body = { pgp_key: pgpKeyOf(signOnly) };
-  const nonce = (await call(west, 'POST', `${BASE}/attempt`, { body })).textAt('nonce');
-  const update = (key?: string) => call(west, 'POST', `${BASE}/update`, { body: { key, nonce } });
-  const [first, second, third] = west.keyShares;
-  await update(first);
-  await update(second);
-  await expect(update(third)).rejects.toThrow();
-  expect((await call(west, 'GET', `${BASE}/attempt`)).at()).toMatchObject({ started: true, progress: 0 });
-  expect(west.snapshotState().operationTokens).toBe(1);
-});
-
 it('from 2.0 on a ceremony needs a token of a kind that a DR secondary accepts, or a configuration that opens it', async () => {
   await start('2.0.0+ent');
   const ordinary = east.createToken({ policies: ['root-like'] });

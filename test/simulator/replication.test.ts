@@ -52,28 +52,6 @@ it('a write is on the secondary after the stream delay, and never after a demoti
   expect(state('west').dr.merkleRoot).not.toBe(status.textAt('data', 'merkle_root'));
 });
 
-it('a secondary that knows that it lacks writes is not promoted without force, its primary dead or not', async () => {
-  await start();
-  const [east, west] = [cluster('east'), cluster('west')];
-  west.holdStream('dr', true);
-  east.write('secret/x', { n: 1 });
-  service.advanceClock(1_000);
-  expect((await promote('west')).status).toBe(503);
-  service.partition('east', 'west');
-  service.advanceClock(1_000);
-  const known = (await call(east, 'GET', `${DR}/status`)).at('data', 'secondaries');
-  expect(known).toMatchObject([{ node_id: west.clusterId, connection_status: 'disconnected' }]);
-  await east.kill();
-  service.advanceClock(90_000);
-  expect((await promote('west')).status).toBe(503);
-  // Its state does not tell: the entry of its peer does.
-  const { data } = (await call(west, 'GET', `${DR}/status`)).fields as { readonly data: object };
-  const peer = { connection_status: 'disconnected' };
-  expect(data).toMatchObject({ state: 'stream-wals', connection_state: 'transient_failure', primaries: [peer] });
-  expect((await promote('west', { force: true })).status).toBe(200);
-  expect(west.read('secret/x')).toBeUndefined();
-});
-
 it('a promotion empties the DR secondaries, keeps the performance ones, and leaves secondary-token unusable for a while', async () => {
   const timing = { restartMs: 0, secondaryTokenRefusedMs: 60_000 };
   await start({ timing, readings: { leaderChangeChance: 0 } });

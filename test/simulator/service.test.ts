@@ -1,8 +1,6 @@
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { startSimulatedService, type SimulatedCluster, type SimulatedService } from '../../src/simulator';
-import { passesFilter } from '../../src/simulator/routes/filters';
-import { combineShares } from '../../src/simulator/shamir';
 import { Storage } from '../../src/simulator/storage';
 import { INTERFACE_ROWS } from '../support/endpoint-page';
 import { call, deployment } from './client';
@@ -41,13 +39,6 @@ it('nobody is given the port of a node that is away: it finds it free when it co
   const ports = east.nodes.map(({ address }) => Number(new URL(address).port));
   // Where systems begin to give out ports by themselves.
   expect(ports.filter((port) => port < 1_024 || port >= 32_768)).toEqual([]);
-});
-
-it('an invalid token is told from one without the right', async () => {
-  const demote = (token: string) => call(east, 'POST', `${DR}/primary/demote`, { token });
-  const [invalid, weak] = [await demote('hvs.nobody'), await demote(east.createToken({ policies: [] }))];
-  expect([invalid.status, weak.status, weak.at('errors')]).toEqual([403, 403, ['permission denied']]);
-  expect(invalid.textAt('errors', 0)).toContain('invalid token');
 });
 
 it('what a standby passed on can get lost: the effect is there, and the answer denies it', async () => {
@@ -161,39 +152,6 @@ describe('what a client may send', () => {
     await raw(`POST /v1/${DR}/primary/demote ${headers}content-length: 100\r\n\r\n{"`);
     await expectUnharmed();
   });
-});
-
-describe('key shares', () => {
-  const SECRET = '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff';
-  /** Made with the audited library shamir-secret-sharing 0.0.4: 5 shares of SECRET, threshold 3. */
-  const FOREIGN_SHARES = [
-    '1068b23c283b14090a231b9cef9a0e4a9e8417df1f5be6bdb4608f03c6abf7df79',
-    '929db23d94ca5b2da086071d38598cb423b5775a9e711a52e4abd4a1c73684695c',
-    'f67c37c843da992576ad6d1196f0d22108566239fd8aea034d13d688801efa3154',
-    '3c5c179820f0f18240b3503e9db26b3188f9c9f2fa1d3a41af92b6d095999419c0',
-    '46db464c9ab85aeee95910d1c8d183ee8967b3329b9ba5a4a70a3c04b49bb5654f',
-  ].map((share) => Buffer.from(share, 'hex'));
-
-  it.each([
-    [[0, 1, 2], SECRET],
-    [[3, 0, 4], SECRET],
-    [[0, 1, 2, 3, 4], SECRET],
-    [[0, 1], expect.not.stringContaining(SECRET)],
-  ])('of another implementation combine here, and too few give another secret and no error: %j', (chosen, secret) => {
-    const parts = FOREIGN_SHARES.filter((_, index) => chosen.includes(index));
-    expect(combineShares(parts).toString('hex')).toEqual(secret);
-  });
-});
-
-it.each([
-  ['deny', 'data/kv/x', false],
-  ['deny', 'data/secret/x', true],
-  ['allow', 'data/kv/x', true],
-  ['allow', 'data/secret/x', false],
-  ['allow', 'mount/identity/', true],
-  ['allow', 'policy/app', true],
-] as const)('a filter in %s mode lets %s through: %s', (mode, key, expected) => {
-  expect(passesFilter({ mode, paths: ['kv/'] }, key)).toBe(expected);
 });
 
 it('a storage counts local writes in the whole index only, and hands out nothing that its log no longer has', () => {
