@@ -6,7 +6,7 @@ import { workflowInfo } from '@temporalio/workflow';
 import type { StepCalls } from '../engine/activity-calls';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
-import { lastLook } from './roles';
+import { readFinalRoles } from './roles';
 
 /** The clients that write nothing while a primary is changed, and what stops them. */
 interface QuiesceTarget {
@@ -93,7 +93,7 @@ async function servingOf(
 ): Promise<string | undefined> {
   if (run.state.outageSince === undefined) return from;
   if (run.state.serviceBackAt !== undefined) return undefined;
-  const { primaries, silent } = await lastLook(run, deployment, [from, to], kind);
+  const { primaries, silent } = await readFinalRoles(run, deployment, [from, to], kind);
   const [serving, ...more] = primaries;
   const known = serving !== undefined && more.length + silent.length === 0 && [from, to].includes(serving);
   return known ? serving : undefined;

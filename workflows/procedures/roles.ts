@@ -52,7 +52,7 @@ export async function finishRun(
 }
 
 /** Which clusters reported last that they are primary. */
-interface LastLook {
+interface FinalRoles {
   readonly primaries: readonly string[];
   /** Clusters that did not report a role. */
   readonly silent: readonly string[];
@@ -63,12 +63,12 @@ interface LastLook {
  *
  * @param clusters - of one DR set; a deployment may have several sets, each with a DR primary, but one performance primary
  */
-export async function lastLook(
+export async function readFinalRoles(
   run: Run,
   deployment: string,
   clusters: readonly string[],
   kind: ReplicationKind = 'dr',
-): Promise<LastLook> {
+): Promise<FinalRoles> {
   let seen: readonly ClusterObservation[] = [];
   await run.cleanUp('Read the roles', async (call) => {
     seen = (await call.readDeployment({ deployment })).observations;
@@ -105,7 +105,7 @@ export async function reportPrimaries(
   run: Run,
   { deployment, kind, clusters, ended, ifReported, otherwise }: EndedWithoutPrimary,
 ): Promise<readonly string[]> {
-  const { primaries, silent } = await lastLook(run, deployment, clusters, kind);
+  const { primaries, silent } = await readFinalRoles(run, deployment, clusters, kind);
   const role = kind === 'dr' ? 'primary' : 'performance primary';
   const unheard = silent.join(' and ');
   const noAnswer = unheard === '' ? '' : `; ${unheard} did not answer`;
