@@ -149,19 +149,6 @@ describe('rootTokenCeremony', () => {
     await attemptByHand(scenario, 'DELETE');
   });
 
-  it('abort at gate ceremony, which is rejected, and at key shares', async (scenario) => {
-    const rejected = await (await start(scenario, 'reject ceremony')).report();
-    expect(rejected).toMatchObject({ outcome: 'aborted', gates: [{ state: 'rejected' }] });
-    const atShares = await start(scenario, 'approve ceremony');
-    await atShares.share('ada');
-    await atShares.waitsFor('shares', ({ held }) => held.length === 1);
-    await atShares.control('abort', { reason: 'not today' });
-    const report = await atShares.report();
-    expect(report.outcome).toBe('aborted');
-    expect(report.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
-    expect(statuses(scenario, 'east', ATTEMPT)).toEqual([]);
-  });
-
   it('a stop that comes with the answer to the last share drops no token: the result of the stopped run has it', async (scenario) => {
     const run = await start(scenario);
     const stop = async () => {
