@@ -136,30 +136,6 @@ describe('approvals that an activity judges too old right before a change', () =
   const tooOld = (about?: string, outcomeKnown = true) =>
     ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown }] });
 
-  it('park their step; the next try asks the same gate again, and goes on with the new ones', async () => {
-    const world = reading([west]);
-    gate.mockResolvedValueOnce(['old']).mockResolvedValueOnce(['new']);
-    const { approvals } = await approve(world, { gate: 'wipe' });
-    const seen: (readonly unknown[])[] = [];
-    const begin = () =>
-      approvals.begin('wipe', (authority) => {
-        seen.push(authority.approvals);
-        return authority.approvals.includes('new')
-          ? Promise.resolve('done')
-          : Promise.reject(tooOld(APPROVALS_TOO_OLD));
-      });
-    await expect(begin()).rejects.toThrow('too old');
-    expect(opened()).toEqual([['wipe', 'west']]);
-    expect(await begin()).toBe('done');
-    // A retry after something else failed asks nobody again.
-    expect(await begin()).toBe('done');
-    expect(seen).toEqual([['old'], ['old', 'new'], ['old', 'new']]);
-    expect(opened()).toEqual([
-      ['wipe', 'west'],
-      ['wipe', 'west'],
-    ]);
-  });
-
   it('nobody is waited for while it is not known what an earlier try sent: the next one looks first', async () => {
     const { approvals } = await approve(reading([west]), { gate: 'wipe' });
     const begin = jest.fn<Promise<string>, []>().mockRejectedValueOnce(tooOld(APPROVALS_TOO_OLD, false));
@@ -176,18 +152,6 @@ describe('approvals that an activity judges too old right before a change', () =
     await expect(begin()).rejects.toThrow('too old');
     expect(opened()).toHaveLength(1);
   });
-});
-
-it('a go is asked once everything was read again, and counts beside the approvals of the plan', async () => {
-  const world = reading([west]);
-  gate.mockResolvedValueOnce(['plan']).mockResolvedValueOnce(['go']);
-  const { approvals } = await approve(world, { go: 'force' });
-  expect(approvals.authority.approvals).toEqual(['plan', 'go']);
-  expect(world.steps.at(-1)).toBe('Read and check again');
-  expect(opened()).toEqual([
-    ['promote', 'west'],
-    ['force', 'west'],
-  ]);
 });
 
 describe('a plan that changed while people were waited for', () => {
