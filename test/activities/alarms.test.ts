@@ -4,26 +4,21 @@ import pino from 'pino';
 import { sweepLedger } from '../../activities';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import type { Sealed } from '../../src/contracts/ceremony';
-import type { Burst } from '../support/activity-environment';
-import { ActivityBench, DEPLOYMENT, holding } from '../support/activity-environment';
+import type { ActivityBench, Burst } from '../support/activity-environment';
+import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 import { until } from '../support/by-hand';
-import { WebhookServer } from '../support/notification-servers';
+import type { WebhookServer } from '../support/notification-servers';
+import { openWebhook, WEBHOOK } from '../support/notification-servers';
 
 let bench: ActivityBench;
 let hook: WebhookServer;
 let burst: Burst;
-beforeAll(async () => {
-  hook = await WebhookServer.start();
-  process.env['TEST_ALARM_URL'] = hook.origin;
-  bench = await ActivityBench.start({
-    topology: { readings: { leaderChangeChance: 0 } },
-    deployment: { notifications: [{ name: 'hook', kind: 'webhook', url: { env: 'TEST_ALARM_URL' } }] },
-  });
-  burst = await bench.burst();
+openWebhook((opened) => (hook = opened));
+openBench((opened) => (bench = opened), {
+  topology: { readings: { leaderChangeChance: 0 } },
+  deployment: { notifications: [WEBHOOK] },
 });
-afterAll(async () => {
-  await Promise.all([bench.stop(), hook.stop()]);
-});
+beforeAll(async () => void (burst = await bench.burst()));
 beforeEach(async () => {
   await bench.forgetTokens();
   bench.service.faults.clear();

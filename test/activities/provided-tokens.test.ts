@@ -27,6 +27,12 @@ describe('a provided token', () => {
     if (!verdict) throw new Error('no verdict');
     return verdict;
   };
+  const sealed = ({ token }: Awaited<ReturnType<typeof take>>) => {
+    if (token === undefined) throw new Error('no token');
+    return { source: 'sealed', cluster: 'west', value: token } as const;
+  };
+  const probe = (token: ReturnType<typeof sealed>) =>
+    bench.call('probeProvidedToken', { deployment: DEPLOYMENT, cluster: 'west', token });
   const inLedger = async () => (await bench.ledger.open(DEPLOYMENT)).length;
 
   openBench((opened) => (bench = opened), { deployment: { ceremony: ceremonyOf } });
@@ -47,16 +53,9 @@ describe('a provided token', () => {
     // The answer of the activity was lost, or the same envelope came twice.
     expect(await take(content)).toMatchObject({ code: 'accepted', token: first.token });
     expect(await inLedger()).toBe(1);
-    const { token } = first;
-    if (token === undefined) throw new Error('no token');
-    const probed = await bench.call('probeProvidedToken', {
-      deployment: DEPLOYMENT,
-      cluster: 'west',
-      token: { source: 'sealed', cluster: 'west', value: token },
-    });
-    expect(probed).toMatchObject({ state: 'alive' });
-    const tokens = [{ source: 'sealed', cluster: 'west', value: token } as const];
-    const { disposals } = await bench.call('deleteOperationTokens', { deployment: DEPLOYMENT, tokens });
+    const token = sealed(first);
+    expect(await probe(token)).toMatchObject({ state: 'alive' });
+    const { disposals } = await bench.call('deleteOperationTokens', { deployment: DEPLOYMENT, tokens: [token] });
     expect(disposals).toMatchObject([{ cluster: 'west', state: 'deleted' }]);
     expect(await inLedger()).toBe(0);
   });
@@ -122,14 +121,9 @@ describe('a provided token', () => {
   });
 
   it('that the cluster refuses has left the ledger: nobody waits for its deletion', async () => {
-    const { token } = await take(await document('bert', { token: MADE_UP, seq: 2 }));
-    if (token === undefined) throw new Error('no token');
+    const taken = await take(await document('bert', { token: MADE_UP, seq: 2 }));
     expect(await inLedger()).toBe(1);
-    const probed = await bench.call('probeProvidedToken', {
-      deployment: DEPLOYMENT,
-      cluster: 'west',
-      token: { source: 'sealed', cluster: 'west', value: token },
-    });
+    const probed = await probe(sealed(taken));
     expect(probed).toMatchObject({ state: 'refused', text: expect.stringContaining('west refuses it') as string });
     expect(await inLedger()).toBe(0);
     expect(bench.changes().filter((call) => /promote|disable|update-primary|reindex/.test(call))).toEqual([]);

@@ -5,7 +5,8 @@ import { endsSoon } from '../../activities/readiness/credentials';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import { ActivityBench, DEPLOYMENT, holding } from '../support/activity-environment';
 import { ceremonyToken, workersToken } from '../support/least-privilege';
-import { WebhookServer } from '../support/notification-servers';
+import type { WebhookServer } from '../support/notification-servers';
+import { openWebhook, WEBHOOK } from '../support/notification-servers';
 import { pointName, pointsOf } from '../support/readiness';
 import { LOOPBACK_TLS } from '../vault/support/loopback-certificate';
 
@@ -33,9 +34,8 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
   const point = ({ points }: ReadinessResult, id: string, cluster?: string) =>
     points.find((each) => each.id === id && each.cluster === cluster);
 
+  openWebhook((opened) => (hook = opened));
   beforeAll(async () => {
-    hook = await WebhookServer.start();
-    process.env['TEST_READINESS_URL'] = hook.origin;
     const cluster = { nodes: 1, version: VERSION };
     bench = await ActivityBench.start({
       topology: {
@@ -58,7 +58,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
         laboratory: true,
         pathsFilters: { eu: { mode: 'deny', paths: ['secret'] } },
         readiness: { overdueAfter: '2h' },
-        notifications: [{ name: 'hook', kind: 'webhook', url: { env: 'TEST_READINESS_URL' } }],
+        notifications: [WEBHOOK],
       },
     });
     bench.openRuns = new Map();
@@ -79,7 +79,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
   });
   afterAll(async () => {
     for (const name of given) delete process.env[name];
-    await Promise.all([bench.stop(), hook.stop()]);
+    await bench.stop();
   });
 
   function batchTokenLives(ttlMs = 3_600_000): void {

@@ -8,7 +8,8 @@ import type * as render from '../../src/report/render';
 import { tooSlow } from '../support/by-hand';
 import { temporaryDirectory } from '../support/directory';
 import { Program } from '../support/program';
-import { Scenario } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 import { cli } from './support';
 import type { Typed } from './support';
@@ -192,13 +193,12 @@ describe('without a worker', () => {
 describe('a switchover by the command line alone', () => {
   let scenario: Scenario;
   let env: Readonly<Record<string, string>>;
+  openScenario((opened) => (scenario = opened), { attestation: 'claimed' });
   beforeAll(async () => {
-    scenario = await Scenario.start({ attestation: 'claimed' });
     const pins = join(directory, 'pins.json');
     await addPin(pins, 'test', formatPublicKey(scenario.workersKey));
     env = { ...environment(scenario.taskQueue), RUNBOOKS_PINS: pins };
   });
-  afterAll(() => scenario.stop());
 
   it('plan shows every precondition, takes no lock and changes nothing; it ends with 3 where a run would be refused', async () => {
     const { code, out } = await typed(`plan drSwitchover --deployment ${scenario.name} --to west --reason look`, {

@@ -3,6 +3,20 @@ import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } fro
 import { buffer } from 'node:stream/consumers';
 import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 
+/** A target of notifications in an inventory: the webhook of {@link openWebhook}. */
+export const WEBHOOK = { name: 'hook', kind: 'webhook', url: { env: 'TEST_WEBHOOK_URL' } } as const;
+
+/** A webhook for the tests of a file or a group. */
+export function openWebhook(give: (opened: WebhookServer) => void): void {
+  let hook: WebhookServer | undefined;
+  beforeAll(async () => {
+    hook = await WebhookServer.start();
+    process.env[WEBHOOK.url.env] = hook.origin;
+    give(hook);
+  });
+  afterAll(() => hook?.stop());
+}
+
 /** One request that a webhook received. */
 export interface Posted {
   readonly path: string;

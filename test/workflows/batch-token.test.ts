@@ -20,7 +20,8 @@ import {
 } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { expectFewEvents } from '../support/matrix';
-import { WebhookServer } from '../support/notification-servers';
+import type { WebhookServer } from '../support/notification-servers';
+import { openWebhook, WEBHOOK } from '../support/notification-servers';
 import { replayRun } from '../support/replay';
 import { openScenario, pair, Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
@@ -34,11 +35,7 @@ const prepared = new Lane(() => Scenario.start({ batchToken: true }));
 
 let scenario: Scenario;
 let hook: WebhookServer;
-beforeAll(async () => {
-  hook = await WebhookServer.start();
-  process.env['TEST_ROTATION_URL'] = hook.origin;
-});
-afterAll(() => hook.stop());
+openWebhook((opened) => (hook = opened));
 
 /** As the service's command line does it. */
 async function call(path: string, body: object): Promise<void> {
@@ -72,7 +69,7 @@ describe('batch tokens', () => {
       topology: { ...pair(1, '2.0.3+ent'), pace: 'quick' },
       deployment: {
         batchTokens: { main: { ttl: '8h' } },
-        notifications: [{ name: 'hook', kind: 'webhook', url: { env: 'TEST_ROTATION_URL' } }],
+        notifications: [WEBHOOK],
       },
     });
 

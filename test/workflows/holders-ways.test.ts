@@ -10,7 +10,8 @@ import type { Stage } from '../holder-page/support';
 import { findChromium } from '../support/chromium';
 import { temporaryDirectory } from '../support/directory';
 import { replayRun } from '../support/replay';
-import { Scenario } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 
 const executable = findChromium();
@@ -21,13 +22,8 @@ describe(`three holders, three ways${because}`, () => {
   const directory = temporaryDirectory('holders-ways');
   let scenario: Scenario;
   let stage: Stage | undefined;
-  beforeAll(async () => {
-    scenario = await Scenario.start({ attestation: 'claimed' });
-  });
-  afterAll(async () => {
-    await stage?.close();
-    await scenario.stop();
-  });
+  openScenario((opened) => (scenario = opened), { attestation: 'claimed' });
+  afterAll(() => stage?.close());
 
   inBrowser(
     `a token is made of shares from terminal, envelope file and page; no share is readable anywhere${because}`,

@@ -7,11 +7,12 @@ import { cli } from '../cli/support';
 import { until } from '../support/by-hand';
 import { signalled } from '../support/faults';
 import { findCanaries, historyText } from '../support/secret-search';
-import { WebhookServer } from '../support/notification-servers';
+import type { WebhookServer } from '../support/notification-servers';
+import { openWebhook, WEBHOOK } from '../support/notification-servers';
 import { approvalOf, decisionOf } from '../support/people';
 import { replayRun } from '../support/replay';
-import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario, TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 
 const TOKEN = `hvs.${'Ab3'.repeat(8)}`;
@@ -34,17 +35,11 @@ describe('a key share in plain text, in what is no share', () => {
   let report: Report;
   const told: unknown[] = [];
 
+  openWebhook((opened) => (hook = opened));
+  openScenario((opened) => (scenario = opened), { deployment: { notifications: [WEBHOOK] } });
   beforeAll(async () => {
-    hook = await WebhookServer.start();
-    process.env['TEST_PLAIN_HOOK'] = hook.origin;
-    scenario = await Scenario.start({
-      deployment: { notifications: [{ name: 'hook', kind: 'webhook', url: { env: 'TEST_PLAIN_HOOK' } }] },
-    });
     run = await scenario.start();
     await run.waitsFor('shares');
-  });
-  afterAll(async () => {
-    await Promise.all([scenario.stop(), hook.stop()]);
   });
 
   let runId = '';

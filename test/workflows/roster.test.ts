@@ -3,28 +3,22 @@ import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Waiting } from '../../src/contracts/run-status';
 import type { Deployment } from '../../src/inventory';
-import { WebhookServer } from '../support/notification-servers';
+import type { WebhookServer } from '../support/notification-servers';
+import { openWebhook, WEBHOOK } from '../support/notification-servers';
 import { replayRun } from '../support/replay';
-import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario, TestRun } from '../support/scenario';
 
 type Asking = Extract<Waiting, { for: 'shares' }>;
 
 describe('the roster of a ceremony', () => {
   let scenario: Scenario;
   let told: WebhookServer;
-  beforeAll(async () => {
-    told = await WebhookServer.start();
-    process.env['TEST_ROSTER_URL'] = told.origin;
-    const roster = { holders: ['ada', 'bert', 'cleo'], standBy: ['dora', 'emil'], inviteStandByAfter: '1200ms' };
-    scenario = await Scenario.start({
-      deployment: {
-        ceremony: { collectFor: '30m', useFor: '30m', ...roster },
-        notifications: [{ name: 'pager', kind: 'webhook', url: { env: 'TEST_ROSTER_URL' } }],
-      },
-    });
+  const roster = { holders: ['ada', 'bert', 'cleo'], standBy: ['dora', 'emil'], inviteStandByAfter: '1200ms' };
+  openWebhook((opened) => (told = opened));
+  openScenario((opened) => (scenario = opened), {
+    deployment: { ceremony: { collectFor: '30m', useFor: '30m', ...roster }, notifications: [WEBHOOK] },
   });
-  afterAll(() => Promise.all([scenario.stop(), told.stop()]));
   beforeEach(() => {
     told.posted.length = 0;
   });

@@ -1,4 +1,5 @@
-import { WebhookServer } from '../support/notification-servers';
+import type { WebhookServer } from '../support/notification-servers';
+import { openWebhook, WEBHOOK } from '../support/notification-servers';
 import { deeds, reportOf } from '../support/reports';
 import { refusePromotion } from '../support/faults';
 import { openScenario } from '../support/scenario';
@@ -8,13 +9,9 @@ describe('what people are told of a run that ends otherwise', () => {
   let scenario: Scenario;
   let up: WebhookServer;
   openScenario((opened) => (scenario = opened), {
-    deployment: { notifications: [{ name: 'up', kind: 'webhook', url: { env: 'TEST_UP' } }] },
+    deployment: { notifications: [WEBHOOK] },
   });
-  beforeAll(async () => {
-    up = await WebhookServer.start();
-    process.env['TEST_UP'] = `${up.origin}/secret-of-up`;
-  });
-  afterAll(() => up.stop());
+  openWebhook((opened) => (up = opened));
   beforeEach(() => void (up.posted.length = 0));
 
   const events = () => up.posted.map(({ body }) => String(body['event']));
