@@ -9,7 +9,6 @@ import type { TemporalSession } from './run';
 /** Options that every command has. */
 export interface CommonOptions {
   readonly json?: boolean;
-  readonly debug?: boolean;
 }
 
 /** Options of the commands that talk to a Temporal server. */
@@ -130,7 +129,6 @@ const TABLE = {
   keys: ['manage the keys of people and workers', 'keys'],
   inventory: ['check the inventory file, or add people to it', 'inventory'],
   policy: ["print the policy that the workers' credential needs on the service; contacts no server", 'inventory'],
-  completion: ['print the script that completes commands in bash or zsh', 'runbooks'],
   worker: ['run workflows and activities until Ctrl-C; takes its settings from the environment', 'programs'],
   simulator: ['run the simulated service from a topology file until Ctrl-C', 'programs'],
   dev: ['run a Temporal dev server, the simulated deployment "payments" and a worker until Ctrl-C', 'programs'],

@@ -29,6 +29,14 @@ const rejoining = {
   primary: clusterName.optional(),
 };
 
+/** Members for a planned change of the primary. */
+const planned = {
+  /** The maximum loss at which the change continues. Above it, the old primary, which has every write, is promoted back. */
+  acceptLoss: z.enum(['none', 'bounded']).default('none'),
+  /** How clients are quiesced. Default: as in the inventory. */
+  quiesce: quiesceMethod.optional(),
+};
+
 /** Exactly one of the two is onboarded. */
 const onboarded = {
   primary: clusterName,
@@ -60,10 +68,7 @@ export const RUNBOOK_INPUTS = {
     go: z.enum(['required', 'auto']).default('required'),
     /** What to do if the secondary cannot be promoted within its budget. */
     onStuck: z.enum(['promote-back', 'park']).default('promote-back'),
-    /** The maximum loss at which the switchover continues. Above it, the old primary, which has every write, is promoted back. */
-    acceptLoss: z.enum(['none', 'bounded']).default('none'),
-    /** How clients are quiesced. Default: as in the inventory. */
-    quiesce: quiesceMethod.optional(),
+    ...planned,
     tokenSource: tokenSourceChoice.optional(),
     /** Accepts that the old primary stays out until it is upgraded, if the new primary's version is newer. */
     acknowledgeNewerSecondary: z.boolean().default(false),
@@ -164,10 +169,7 @@ export const RUNBOOK_INPUTS = {
     from: clusterName.optional(),
     /** `planned`: the old primary answers and is demoted first. `unplanned`: it is gone. */
     mode: z.enum(['planned', 'unplanned']).default('planned'),
-    /** Planned: the maximum loss at which the promotion continues. Above it, the old primary is promoted back. */
-    acceptLoss: z.enum(['none', 'bounded']).default('none'),
-    /** Planned: how clients are quiesced. Default: as in the inventory. */
-    quiesce: quiesceMethod.optional(),
+    ...planned,
     /** Unplanned: promotes even if a usable DR secondary of the failed primary could be promoted instead. */
     overrideDrSecondary: z.boolean().default(false),
   }),
@@ -286,7 +288,7 @@ export function inputMistakes({ issues }: z.ZodError): string[] {
       case 'unrecognized_keys':
         return issue.keys.map((key) => `${nameOf([...issue.path, key])} is not a known field`);
       case 'invalid_type':
-        return [`${name}: must be ${TYPES[issue.expected] ?? issue.expected}`];
+        return [`${name}: must be ${TYPE_WORDS[issue.expected] ?? issue.expected}`];
       case 'invalid_value':
         return [`${name} must be one of ${issue.values.join(', ')}`];
       case 'too_small':
@@ -300,11 +302,13 @@ export function inputMistakes({ issues }: z.ZodError): string[] {
   return mistakes.slice(0, MAX_REPORTED.mistakes);
 }
 
-const TYPES: Readonly<Record<string, string>> = {
+/** Types of members, as zod and JSON Schema call them. */
+export const TYPE_WORDS: Readonly<Record<string, string>> = {
   string: 'text',
   boolean: 'true or false',
   number: 'a number',
   int: 'a whole number',
+  integer: 'a whole number',
   array: 'a list',
   object: 'an object',
 };

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { projectRoot } from '../../src/dev-server/locations';
 import { startSimulatedService } from '../../src/simulator';
-import { cli } from '../cli/support';
 
 const run = promisify(execFile);
 
@@ -52,17 +51,3 @@ it('puts `runbook` there with its version and all that it needs of the build, an
     await rm(directory, { recursive: true });
   }
 }, 60_000);
-
-it('completes commands, runbooks and options in a shell', async () => {
-  const { out } = await cli(['completion', 'bash']);
-  const complete = async (...words: string[]) => {
-    const line = [...words].map((word) => `'${word}'`).join(' ');
-    const script = `${out}\nCOMP_WORDS=(runbook ${line}); COMP_CWORD=${words.length}; _runbook; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    return (await run('bash', ['-c', script])).stdout.trim().split('\n');
-  };
-  expect(await complete('re')).toEqual(['readiness', 'report', 'resume']);
-  expect(await complete('plan', 'drS')).toEqual(['drSwitchover', 'drSecondaryOnboarding']);
-  expect(await complete('decide', '--pa')).toEqual(['--parking', '--passphrase-file']);
-  expect((await cli(['completion', 'zsh'])).out).toContain('bashcompinit');
-  expect((await cli(['completion', 'csh'])).code).toBe(2);
-});

@@ -1,18 +1,17 @@
-import { Argument } from 'commander';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { RUNBOOK_NAMES } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
-import { RUNBOOK_INPUTS, inputMistakes } from '../../contracts/runbook-inputs';
+import { RUNBOOK_INPUTS, TYPE_WORDS, inputMistakes } from '../../contracts/runbook-inputs';
 import { jsonIn } from '../../contracts/words';
 import { RunbookError } from '../../errors';
-import { newCommand, printResult, loadCommands } from '../command';
+import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { readTextFile, refusePlainShare } from '../secret-input';
 import { columns } from '../text';
 
-export const commands = (host: CommandHost): Command[] => [runbooksCommand(host), completionCommand(host)];
+export const commands = (host: CommandHost): Command[] => [runbooksCommand(host)];
 
 /** The purpose of each runbook in one sentence; the README's table repeats it. */
 export const RUNBOOK_PURPOSES: Readonly<Record<RunbookName, string>> = {
@@ -65,42 +64,6 @@ function runbooksCommand({ context }: CommandHost): Command {
         ),
       ]);
     });
-}
-
-/** `runbook completion`: a completion script for a shell, generated from the commands. */
-function completionCommand(host: CommandHost): Command {
-  return newCommand('completion', ['source <(runbook completion bash)', 'source <(runbook completion zsh)'])
-    .addArgument(new Argument('<shell>').choices(['bash', 'zsh']))
-    .action((shell: 'bash' | 'zsh') => {
-      const words = new Map(loadCommands(host).map((command) => [command.name(), wordsOf(command)]));
-      for (const line of completionLines(words, shell)) host.context.out(line);
-    });
-}
-
-/** What may follow a command: its subcommands, the runbooks if it takes one, its options. */
-function wordsOf(command: Command): string[] {
-  const takesRunbook = command.registeredArguments.some((argument) => argument.name() === 'runbook');
-  const all = [command, ...command.commands];
-  return [
-    ...command.commands.map((each) => each.name()),
-    ...(takesRunbook ? RUNBOOK_NAMES : []),
-    ...new Set(all.flatMap((each) => each.options.map(({ long }) => long ?? ''))),
-  ];
-}
-
-function completionLines(words: ReadonlyMap<string, readonly string[]>, shell: 'bash' | 'zsh'): string[] {
-  return [
-    ...(shell === 'zsh' ? ['autoload -U +X compinit && compinit', 'autoload -U +X bashcompinit && bashcompinit'] : []),
-    '_runbook() {',
-    '  local words',
-    '  case "$COMP_CWORD:${COMP_WORDS[1]}" in',
-    `    1:*) words="${[...words.keys()].join(' ')}" ;;`,
-    ...[...words].map(([name, each]) => `    *:${name}) words="${each.join(' ')}" ;;`),
-    '  esac',
-    '  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))',
-    '}',
-    'complete -o default -F _runbook runbook',
-  ];
 }
 
 /** @throws RunbookError `UNKNOWN_RUNBOOK`, listing the known ones */
@@ -171,13 +134,6 @@ export function inputFields(runbook: RunbookName) {
   }));
 }
 
-const TYPES: Readonly<Record<string, string>> = {
-  string: 'text',
-  boolean: 'true or false',
-  integer: 'a number',
-  number: 'a number',
-};
-
 function typeText(field: FieldSchema): string {
   if (typeof field === 'boolean') return 'any value';
   if (field.enum) return `one of ${field.enum.join(', ')}`;
@@ -187,5 +143,5 @@ function typeText(field: FieldSchema): string {
     return `a list of: ${field.items ? [field.items].flat().map(typeText).join(', ') : 'anything'}`;
   if (field.type === 'object')
     return `an object${field.properties ? ` of ${Object.keys(field.properties).join(', ')}` : ''}`;
-  return TYPES[String(field.type)] ?? 'any value';
+  return TYPE_WORDS[String(field.type)] ?? 'any value';
 }
