@@ -67,17 +67,9 @@ export function renderMarkdown(report: Report): string {
   return `${text.replace(/\\(?=:\/\/)|(?<=www)\\(?=\.)/gi, '')}\n`;
 }
 
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
-
 /** Any text as HTML that shows only that text, also inside a quoted attribute. Control characters are dropped. */
 function escapedHtml(text: string): string {
-  return oneLine(text).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
+  return oneLine(text).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 /** An element with escaped text. `className` is a constant, never text from a report. */

@@ -48,21 +48,15 @@ function timeoutName({ timeoutFailureInfo: info }: Failure): string | undefined 
   return info ? `${TIMEOUT_NAMES[info.timeoutType ?? 0] ?? ''}_TIMEOUT`.replace(/^_/, '') : undefined;
 }
 
-function outcomeKnownByDefault(code: string): boolean {
-  return Object.hasOwn(ERROR_CODES, code) && ERROR_CODES[code as keyof typeof ERROR_CODES].outcomeKnown;
-}
-
 /** The facts of a failure as Temporal recorded it. */
 function shownFailure(failure: Failure | null | undefined): ShownFailure | undefined {
   if (!failure) return undefined;
   const application = failure.applicationFailureInfo;
   if (application) {
     const code = application.type ?? '';
+    const usual = Object.hasOwn(ERROR_CODES, code) && ERROR_CODES[code as keyof typeof ERROR_CODES].outcomeKnown;
     const known = fieldsOf(firstValue(application.details))['outcomeKnown'];
-    return {
-      ...shownError(code, failure.message ?? ''),
-      outcomeKnown: typeof known === 'boolean' ? known : outcomeKnownByDefault(code),
-    };
+    return { ...shownError(code, failure.message ?? ''), outcomeKnown: typeof known === 'boolean' ? known : usual };
   }
   const timeout = timeoutName(failure);
   if (timeout !== undefined) {

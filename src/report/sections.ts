@@ -351,16 +351,8 @@ function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[
       : [{ at: outage.endedAt, rows: [line(toned('SERVICE IS BACK', 'good'), outage.endedAt, undefined, '')] }]),
   ].toSorted((one, other) => (one.at < other.at ? -1 : one.at > other.at ? 1 : 0));
   const caption = 'Each step with its activities, and each wait for people.';
-  return section(
-    'Timeline',
-    [
-      table(
-        caption,
-        lines.flatMap(({ rows }) => rows),
-      ),
-    ],
-    'No step began.',
-  );
+  const all = lines.flatMap(({ rows }) => rows);
+  return section('Timeline', [table(caption, all)], 'No step began.');
 }
 
 /** The outcome of each signal. */

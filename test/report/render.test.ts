@@ -143,7 +143,7 @@ describe('HTML', () => {
     const html = renderHtml(infect(clean) as Report);
     expect(tags(html)).toEqual(tags(renderHtml(clean)));
     expect(html).not.toMatch(/<img|<script|onerror=alert\(1\)>/);
-    expect(html).toContain('&lt;img src=x onerror=alert(1)&gt;');
+    expect(html).toContain('&#60;img src=x onerror=alert(1)&#62;');
   });
 
   it('is one page that loads and runs nothing', () => {
