@@ -8,19 +8,13 @@ import { projectRoot } from '../src/dev-server/locations';
 /** Where the build writes the holder's page, relative to the project root. The file with its hash is in the same folder. */
 const HOLDER_PAGE_PATH = join('dist', 'holder-page.html');
 
-/** The page as one self-contained file, and its SHA-256 in hexadecimal. */
-export interface BuiltPage {
-  readonly html: string;
-  readonly sha256: string;
-}
-
 /**
  * Bundles the holder's page: one HTML file with an inline script and style sheet, and a Content Security Policy that
  * allows only these two, by their hashes. The same sources produce the same bytes, regardless of their location.
  *
  * @param root folder with the sources, `package.json`, and `node_modules`.
  */
-export async function buildHolderPage(root = projectRoot()): Promise<BuiltPage> {
+export async function buildHolderPage(root = projectRoot()) {
   const folder = join(root, 'src', 'holder-page');
   const [template, style, script, manifest] = await Promise.all([
     readFile(join(folder, 'page.html'), 'utf8'),
@@ -46,6 +40,9 @@ export async function buildHolderPage(root = projectRoot()): Promise<BuiltPage> 
   });
   return { html, sha256: createHash('sha256').update(html).digest('hex') };
 }
+
+/** The page as one self-contained file, and its SHA-256 in hexadecimal. */
+export type BuiltPage = Awaited<ReturnType<typeof buildHolderPage>>;
 
 /** Writes the page, and its hash in the format of `sha256sum --check`. Each file appears only when it is complete. */
 export async function writeHolderPage(outFile: string): Promise<BuiltPage> {

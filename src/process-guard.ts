@@ -78,17 +78,14 @@ export function refuseUnsafeStart({ env, execArgv, built }: Omit<ProcessFacts, '
   const trustsAny = env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0';
   if (!trustsAny && (preloads.length === 0 || env[DEBUGGING_VARIABLE] === 'yes')) return;
   const seen = [...(trustsAny ? ['NODE_TLS_REJECT_UNAUTHORIZED=0'] : []), ...new Set(preloads)];
-  throw new RunbookError(
-    'INVALID_INPUT',
-    'This program does not start in a process that trusts any certificate or loads other code first.',
-    {
-      observed: seen.join(', '),
-      needed: 'verified certificates, and no code that is loaded before the program',
-      next: trustsAny
-        ? 'Unset NODE_TLS_REJECT_UNAUTHORIZED. If a certificate is not trusted, name its CA: caFile in the inventory.'
-        : `Start it without that option of node or NODE_OPTIONS. In a laboratory, set ${DEBUGGING_VARIABLE}=yes.`,
-    },
-  );
+  const text = 'This program does not start in a process that trusts any certificate or loads other code first.';
+  throw new RunbookError('INVALID_INPUT', text, {
+    observed: seen.join(', '),
+    needed: 'verified certificates, and no code that is loaded before the program',
+    next: trustsAny
+      ? 'Unset NODE_TLS_REJECT_UNAUTHORIZED. If a certificate is not trusted, name its CA: caFile in the inventory.'
+      : `Start it without that option of node or NODE_OPTIONS. In a laboratory, set ${DEBUGGING_VARIABLE}=yes.`,
+  });
 }
 
 /**
@@ -107,16 +104,12 @@ export function checkProcess({ env, execArgv, inspector, read }: ProcessFacts): 
   ];
   const observed = [...new Set(open)].join(', ');
   if (open.length > 0 && env[DEBUGGING_VARIABLE] !== 'yes') {
-    throw new RunbookError(
-      'INVALID_INPUT',
-      'A worker holds key shares: it does not start in a process that exposes its memory.',
-      {
-        observed,
-        needed:
-          'no inspector, heap snapshot, diagnostic report or debug output in the arguments of node or NODE_OPTIONS',
-        next: `Start it without them. In a laboratory, set ${DEBUGGING_VARIABLE}=yes.`,
-      },
-    );
+    const text = 'A worker holds key shares: it does not start in a process that exposes its memory.';
+    throw new RunbookError('INVALID_INPUT', text, {
+      observed,
+      needed: 'no inspector, heap snapshot, diagnostic report or debug output in the arguments of node or NODE_OPTIONS',
+      next: `Start it without them. In a laboratory, set ${DEBUGGING_VARIABLE}=yes.`,
+    });
   }
   const next = `In the worker's shell: \`unset ${DEBUGGING_VARIABLE}\``;
   const allowed = open.length > 0 ? [{ text: `${DEBUGGING_VARIABLE} is set: ${observed}`, next }] : [];

@@ -161,12 +161,8 @@ export async function sendSignal(
   const timeoutMs = timeoutS * 1_000;
   const sending = { client: session.client, run, signal, input };
   const accepting = { what: `Temporal to accept this ${signal}`, run };
-  const recorded = await waitVisibly(
-    context,
-    session,
-    accepting,
-    send(sending, Math.max(timeoutMs, ACCEPTED_WITHIN_MS)),
-  );
+  const accepted = send(sending, Math.max(timeoutMs, ACCEPTED_WITHIN_MS));
+  const recorded = await waitVisibly(context, session, accepting, accepted);
   const stop = AbortSignal.any([context.stop, AbortSignal.timeout(timeoutMs)]);
   const waiting = { what: `the receipt of this ${signal}`, run, timeoutMs };
   const answer =

@@ -71,13 +71,12 @@ export function documentDigest(jws: string): string {
 }
 
 /** The type and the key ID that a document claims. Unverified: use them only to choose what to check. */
-export function claimedHeader(jws: string): { readonly typ?: string; readonly kid?: string } {
+export function claimedHeader(jws: string): { readonly typ?: string | undefined; readonly kid?: string | undefined } {
   const claimed = z.object({
     typ: z.string().optional().catch(undefined),
     kid: z.string().optional().catch(undefined),
   });
-  const { typ, kid } = claimed.safeParse(claimedPart(jws, 0)).data ?? {};
-  return { ...(typ === undefined ? {} : { typ }), ...(kid === undefined ? {} : { kid }) };
+  return claimed.safeParse(claimedPart(jws, 0)).data ?? {};
 }
 
 /** The unverified payload. Use it only to choose whose keys to try. */

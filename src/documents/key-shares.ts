@@ -39,15 +39,12 @@ export function parseShare(text: string): Secret<'key-share'> {
   const typed = withoutUnseen(text).replace(/\s+/g, '');
   const bytes = decodeShare(typed);
   if (bytes !== undefined) return new Secret('key-share', hex.encode(bytes));
-  throw new RunbookError(
-    'INVALID_INPUT',
-    'This is not a key share: it must be 16 to 33 bytes in hexadecimal or base64.',
-    {
-      observed: `${typed.length} characters`,
-      needed: '32 to 66 characters of hexadecimal (usually 66), or 22 to 44 of base64 (usually 44)',
-      next: 'Nothing was stored or sent. Check for a missing, doubled or wrong character, then type it again.',
-    },
-  );
+  const message = 'This is not a key share: it must be 16 to 33 bytes in hexadecimal or base64.';
+  throw new RunbookError('INVALID_INPUT', message, {
+    observed: `${typed.length} characters`,
+    needed: '32 to 66 characters of hexadecimal (usually 66), or 22 to 44 of base64 (usually 44)',
+    next: 'Nothing was stored or sent. Check for a missing, doubled or wrong character, then type it again.',
+  });
 }
 
 /** Whether `text` contains something that could be a plain-text key share. When in doubt, the answer is yes. */

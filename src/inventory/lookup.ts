@@ -135,11 +135,8 @@ async function readSource(source: CredentialSource): Promise<string> {
 }
 
 function unavailable(source: CredentialSource, why: string): RunbookError {
-  return new RunbookError(
-    'CREDENTIAL_UNAVAILABLE',
-    `The credential from ${describeSource(source)} is not available: ${why}.`,
-    {
-      next: 'Correct the source. It is read again at the next attempt.',
-    },
-  );
+  const text = `The credential from ${describeSource(source)} is not available: ${why}.`;
+  return new RunbookError('CREDENTIAL_UNAVAILABLE', text, {
+    next: 'Correct the source. It is read again at the next attempt.',
+  });
 }

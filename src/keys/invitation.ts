@@ -69,7 +69,12 @@ export async function createInvitation<K extends InvitationKind>(
   if (existing) return existing;
   // Not checked for an existing invitation: it had enough holders when it was created, whatever the inventory lists
   // now.
-  if (new Set(contents.holders).size < threshold) throw tooFewHolders(contents.holders.length, threshold);
+  if (new Set(contents.holders).size < threshold)
+    throw new RunbookError('INVALID_INPUT', 'Fewer people can be invited than are needed.', {
+      observed: `${contents.holders.length} people who have joined`,
+      needed: `${threshold}: one for each key share that the service requires, or one for a token`,
+      next: 'List more people in the ceremony section of the inventory, and ask them to join.',
+    });
 
   await records.demandRoom(run, now);
   const keys = await createCeremonyKeys();
@@ -99,14 +104,6 @@ export async function createInvitation<K extends InvitationKind>(
     throw error;
   }
   return { jws, digest, invitation, keyHome };
-}
-
-function tooFewHolders(listed: number, threshold: number): RunbookError {
-  return new RunbookError('INVALID_INPUT', 'Fewer people can be invited than are needed.', {
-    observed: `${listed} people who have joined`,
-    needed: `${threshold}: one for each key share that the service requires, or one for a token`,
-    next: 'List more people in the ceremony section of the inventory, and ask them to join.',
-  });
 }
 
 /**

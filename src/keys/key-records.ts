@@ -110,14 +110,11 @@ export class KeyRecords {
     const { directory, storage } = options;
     await mkdir(directory, { recursive: true, mode: 0o700 });
     if (storage === 'memory' && !(await isMemoryBacked(directory, options.fileSystemType))) {
-      throw new RunbookError(
-        'KEY_STORAGE_REFUSED',
-        `The key directory ${directory} is not on a memory-backed file system (tmpfs).`,
-        {
-          needed: 'a directory on a tmpfs, such as /dev/shm/runbooks or a memory-backed volume',
-          next: 'Choose such a directory, or select disk storage; every invitation then says "best-effort".',
-        },
-      );
+      const text = `The key directory ${directory} is not on a memory-backed file system (tmpfs).`;
+      throw new RunbookError('KEY_STORAGE_REFUSED', text, {
+        needed: 'a directory on a tmpfs, such as /dev/shm/runbooks or a memory-backed volume',
+        next: 'Choose such a directory, or select disk storage; every invitation then says "best-effort".',
+      });
     }
     await writeNewFile(directory, 'key-home', randomBytes(8).toString('hex'));
     const keyHome = await readOwnFile(directory, 'key-home');
@@ -138,15 +135,12 @@ export class KeyRecords {
   async demandRoom(run: RunContext, now = Date.now()): Promise<void> {
     const has = (await this.ofRun(run, now)).length;
     if (has < RECORDS_PER_RUN) return;
-    throw new RunbookError(
-      'PRECONDITION_FAILED',
-      'This run has asked for key shares too often: it gets no further keys.',
-      {
-        observed: `${has} rounds with keys on this host`,
-        needed: `fewer than ${RECORDS_PER_RUN}`,
-        next: 'Stop this run, find out why its rounds fail, and start again.',
-      },
-    );
+    const text = 'This run has asked for key shares too often: it gets no further keys.';
+    throw new RunbookError('PRECONDITION_FAILED', text, {
+      observed: `${has} rounds with keys on this host`,
+      needed: `fewer than ${RECORDS_PER_RUN}`,
+      next: 'Stop this run, find out why its rounds fail, and start again.',
+    });
   }
 
   /**
@@ -177,13 +171,10 @@ export class KeyRecords {
   async read(name: RecordName, now = Date.now()): Promise<KeyRecord> {
     const record = await this.#load(fileName(name));
     if (record !== undefined && record !== 'unreadable' && record.destroyAfter * 1000 > now) return record;
-    throw new RunbookError(
-      'KEY_RECORD_MISSING',
-      'The keys of this ceremony epoch are not on this host, have expired, or were destroyed.',
-      {
-        next: 'The run asks the holders again with a new invitation.',
-      },
-    );
+    const text = 'The keys of this ceremony epoch are not on this host, have expired, or were destroyed.';
+    throw new RunbookError('KEY_RECORD_MISSING', text, {
+      next: 'The run asks the holders again with a new invitation.',
+    });
   }
 
   /** The unexpired records of one run, newest epoch first. */

@@ -34,7 +34,7 @@ function get<T>(path: string, read: Read<void, T>, more: More<void, T> = {}): En
 }
 
 /** A read whose only parameter is in its path. */
-function getOne<T>(path: string, read: Read<string, T>): Endpoint<string, T> {
+function getOne<T>(path: Endpoint<string, T>['path'], read: Read<string, T>): Endpoint<string, T> {
   return { method: 'GET', path, effect: 'reads', takesParameters: true, read };
 }
 
@@ -300,10 +300,7 @@ const SYS = {
    * The engine that serves a path such as `kv/runbooks-marker`. Fails with PERMISSION_DENIED if there is none or the
    * token has no rights below it.
    */
-  mountOf: {
-    ...getOne('', answer.mount),
-    path: (path: string) => `sys/internal/ui/mounts/${keyPath(path)}`,
-  },
+  mountOf: getOne((path) => `sys/internal/ui/mounts/${keyPath(path)}`, answer.mount),
   /**
    * A snapshot of the Raft storage: a gzipped tar archive, streamed to the parameter. The service may end it early with
    * status 200: verify it against the list of checksums in it. Set `node` to the active node, so that no other is

@@ -366,16 +366,13 @@ function agreeOnActiveNode(cluster: string, opinions: readonly LeaderOpinion[]):
 
   const foreign = named.find((origin) => origin !== undefined && !known.some((node) => node.origin === origin));
   if (claimants.length === 0 && !namesAnother && foreign !== undefined) {
-    throw new RunbookError(
-      'REDIRECT_REFUSED',
-      `cluster ${cluster}: its nodes name a leader whose address is not one of its API addresses`,
-      {
-        cluster,
-        observed: opinions.map(describe).join('; '),
-        needed: `one of ${known.map((node) => node.address).join(', ')}`,
-        next: `Add the API address of every node of ${cluster} to the inventory.`,
-      },
-    );
+    const text = `cluster ${cluster}: its nodes name a leader whose address is not one of its API addresses`;
+    throw new RunbookError('REDIRECT_REFUSED', text, {
+      cluster,
+      observed: opinions.map(describe).join('; '),
+      needed: `one of ${known.map((node) => node.address).join(', ')}`,
+      next: `Add the API address of every node of ${cluster} to the inventory.`,
+    });
   }
   throw noActiveNode(cluster, 'its nodes do not agree on an active node', opinions);
 }

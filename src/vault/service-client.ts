@@ -96,19 +96,16 @@ export async function diagnoseServerError(
 ): Promise<unknown> {
   if (!isRunbookError(error, 'SERVICE_ERROR') || error.httpStatus !== 500) return error;
   if (!(await authenticatedReadsFail(client, options))) return error;
-  return new RunbookError(
-    'AUDIT_DEVICE_BLOCKED',
-    `${error.message} (health is 200, but authenticated reads fail too)`,
-    {
-      cluster: client.cluster,
-      httpStatus: 500,
-      outcomeKnown: error.outcomeKnown,
-      observed: 'health 200, authenticated lookup 500',
-      needed: 'an audit device that accepts entries',
-      next: 'Check the audit devices of the active node (full disk, unreachable socket), then try again.',
-      cause: error,
-    },
-  );
+  const text = `${error.message} (health is 200, but authenticated reads fail too)`;
+  return new RunbookError('AUDIT_DEVICE_BLOCKED', text, {
+    cluster: client.cluster,
+    httpStatus: 500,
+    outcomeKnown: error.outcomeKnown,
+    observed: 'health 200, authenticated lookup 500',
+    needed: 'an audit device that accepts entries',
+    next: 'Check the audit devices of the active node (full disk, unreachable socket), then try again.',
+    cause: error,
+  });
 }
 
 async function authenticatedReadsFail(client: ServiceClient, options: CallOptions): Promise<boolean> {

@@ -102,14 +102,11 @@ export function needed<T>(read: Reader<T | undefined>): Reader<T> {
   return (value, place) => {
     const found = read(value, place);
     if (found !== undefined) return found;
-    throw new RunbookError(
-      'RESPONSE_INVALID',
-      `${place.what}: the answer has no valid member "${place.path.join('.')}"`,
-      {
-        outcomeKnown: place.outcomeKnown,
-        cluster: place.cluster,
-      },
-    );
+    const text = `${place.what}: the answer has no valid member "${place.path.join('.')}"`;
+    throw new RunbookError('RESPONSE_INVALID', text, {
+      outcomeKnown: place.outcomeKnown,
+      cluster: place.cluster,
+    });
   };
 }
 

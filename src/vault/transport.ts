@@ -132,17 +132,14 @@ export class Transport {
     const origin = typeof location === 'string' ? originOf(location) : undefined;
     const isOurs = this.target.addresses.some((address) => originOf(address) === origin);
     const { cluster } = this;
-    return new RunbookError(
-      'REDIRECT_REFUSED',
-      `${what}: ${status}: redirect to ${origin ?? 'no valid address'} refused`,
-      {
-        ...{ cluster, httpStatus: status, retryable: origin !== undefined && (isOurs || effect === 'changes') },
-        observed: origin,
-        next: isOurs
-          ? `The leader of ${cluster} is changing: retry.`
-          : `Add the API address of every node of ${cluster} to the inventory.`,
-      },
-    );
+    const message = `${what}: ${status}: redirect to ${origin ?? 'no valid address'} refused`;
+    return new RunbookError('REDIRECT_REFUSED', message, {
+      ...{ cluster, httpStatus: status, retryable: origin !== undefined && (isOurs || effect === 'changes') },
+      observed: origin,
+      next: isOurs
+        ? `The leader of ${cluster} is changing: retry.`
+        : `Add the API address of every node of ${cluster} to the inventory.`,
+    });
   }
 
   /** The error code of a 503, from structured data only: sealed, a secondary that lags (promote), or unavailable. */

@@ -91,15 +91,12 @@ export async function replayOpenRuns(
     log.error({ workflowId, runId, code: 'STATE_DIVERGED' }, text);
   }
   if (locking.length > 0 && !ignoreFailures) {
-    throw new RunbookError(
-      'STATE_DIVERGED',
-      `The workflows of this version are not compatible with ${locking.length} open run(s).`,
-      {
-        observed: `does not replay: ${locking.map(({ workflowId, runId }) => `${workflowId} (run ${runId})`).join(', ')}`,
-        needed: 'every open run that holds a lock replays with this version',
-        next: 'Let these runs end with the version that started them, then start this version. If a run is not yours, terminate it or start the worker with --ignore-replay-failures.',
-      },
-    );
+    const message = `The workflows of this version are not compatible with ${locking.length} open run(s).`;
+    throw new RunbookError('STATE_DIVERGED', message, {
+      observed: `does not replay: ${locking.map(({ workflowId, runId }) => `${workflowId} (run ${runId})`).join(', ')}`,
+      needed: 'every open run that holds a lock replays with this version',
+      next: 'Let these runs end with the version that started them, then start this version. If a run is not yours, terminate it or start the worker with --ignore-replay-failures.',
+    });
   }
   return histories.length;
 }

@@ -304,12 +304,6 @@ function policyOf(site: Site): string {
   return `${policyText(policyFor(deployment, 'credential', runbooksOfEveryDay(deployment)))}\n`;
 }
 
-/** The login of a worker; the secret ID is in a file. */
-interface AppRole {
-  readonly roleId: string;
-  readonly secretId: string;
-}
-
 const POLICY = 'runbooks';
 
 /**
@@ -351,13 +345,10 @@ function primaryOf(clusters: readonly FoundCluster[]): FoundCluster {
   const leading = clusters.filter(({ role }) => !role.includes('secondary'));
   const primary = leading.find(({ role }) => role.includes('primary')) ?? leading[0];
   if (primary !== undefined) return primary;
-  throw new RunbookError(
-    'INVALID_INPUT',
-    'None of these clusters is a primary. No policy and no AppRole was created.',
-    {
-      next: "Name the primary too, or omit the administrator's token.",
-    },
-  );
+  const text = 'None of these clusters is a primary. No policy and no AppRole was created.';
+  throw new RunbookError('INVALID_INPUT', text, {
+    next: "Name the primary too, or omit the administrator's token.",
+  });
 }
 
 /** Creates the login of workers with this policy. A secret ID that is already in the file is kept. */
@@ -365,7 +356,7 @@ export async function makeAppRole(
   { sys: { appRole } }: ServiceClient,
   token: Secret<'service-token'>,
   secretId: string,
-): Promise<AppRole> {
+) {
   // It may already be enabled.
   await appRole.enable({}, { token }).catch((error: unknown) => {
     if (!isRunbookError(error, 'BAD_REQUEST')) throw error;
@@ -375,6 +366,9 @@ export async function makeAppRole(
     await writeSecretFile(secretId, (await appRole.makeSecretId({ role: POLICY }, { token })).reveal());
   return { roleId: await appRole.roleId(POLICY, { token }), secretId };
 }
+
+/** The login of a worker; the secret ID is in a file. */
+type AppRole = Awaited<ReturnType<typeof makeAppRole>>;
 
 /**
  * Refuses to replace a policy or an AppRole: other workers may use them. An interrupted `init` left the same policy in its

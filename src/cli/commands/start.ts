@@ -66,13 +66,7 @@ function startCommand(host: CommandHost): Command {
     );
   return withInputOptions(withSigningOptions(command)).action(async (name: string, options: StartOptions) => {
     const runbook = runbookName(name);
-    const input = await buildInput(
-      context,
-      runbook,
-      fieldsOf(options),
-      options.input,
-      whoAsks(context, runbook, options),
-    );
+    const input = await inputOf(context, runbook, options);
     await withSession(context, options, async (session) => {
       const holder = await runToTakeOver(host, session, runbook, input);
       if (holder !== undefined) {
@@ -103,8 +97,7 @@ function planCommand(host: CommandHost): Command {
   ]).argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them');
   return withInputOptions(command).action(async (name: string, options: StartOptions) => {
     const runbook = runbookName(name);
-    const fields = { ...fieldsOf(options), dryRun: true };
-    const input = await buildInput(context, runbook, fields, options.input, whoAsks(context, runbook, options));
+    const input = await inputOf(context, runbook, options, { dryRun: true });
     await withSession(context, options, async (session) => {
       const workflowId = startWorkflowId(runbook, input);
       await startRun(host, session, runbook, workflowId, input);
@@ -128,11 +121,10 @@ function withInputOptions(command: Command): Command {
   return withServerOptions(command);
 }
 
-function fieldsOf(options: StartOptions): Record<string, unknown> {
-  const given: object = Object.fromEntries(
-    Object.keys(FIELD_OPTIONS).map((name) => [name, Reflect.get(options, name) as unknown]),
-  );
-  return { ...given, ...Object.fromEntries(options.set.map(setField)) };
+function inputOf(context: CliContext, runbook: RunbookName, options: StartOptions, more: object = {}) {
+  const named = Object.keys(FIELD_OPTIONS).map((name) => [name, Reflect.get(options, name) as unknown] as const);
+  const fields = { ...Object.fromEntries([...named, ...options.set.map(setField)]), ...more };
+  return buildInput(context, runbook, fields, options.input, whoAsks(context, runbook, options));
 }
 
 /**
