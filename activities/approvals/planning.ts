@@ -7,28 +7,21 @@ import type { RunbookName } from '../../src/contracts/names';
 import type { Attested } from '../../src/contracts/run-facts';
 import { approversOf, inventoryDigest } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
-import type { ActivityDependencies } from '../execution';
-import type { Clusters } from '../clusters';
 import { currentExecution } from '../execution';
 import { observeCluster } from '../observe';
 import { startOf } from './arrived-signals';
 
 /** Reads every cluster of a deployment at once; one that does not answer is an observation too. */
-export function observeDeployment(
-  clusters: Clusters,
-  deployment: string,
-  signal: AbortSignal,
-): Promise<ClusterObservation[]> {
+export function observeDeployment(deployment: string): Promise<ClusterObservation[]> {
+  const { clusters, signal } = currentExecution();
   return Promise.all(clusters.all(deployment).map((access) => observeCluster(access, signal)));
 }
 
-export async function siteFacts(
-  { inventory, reportDirectory, temporal }: ActivityDependencies,
-  deployment: string,
-): Promise<SiteFacts> {
+export async function siteFacts(deployment: string): Promise<SiteFacts> {
+  const { inventory, reportDirectory } = currentExecution();
   const found = inventory.deployments.get(deployment);
   const { notifications: targets = [], people } = found ?? {};
-  const startedBy = await starterOf(temporal);
+  const startedBy = await starterOf();
   const site = {
     reportFiles: reportDirectory !== undefined,
     ...(startedBy && { startedBy }),
@@ -40,9 +33,10 @@ export async function siteFacts(
 }
 
 /** The person who, by the server's record, started this activity's run. A run that another run started has none. */
-async function starterOf(temporal: ActivityDependencies['temporal']): Promise<Attested | undefined> {
+async function starterOf(): Promise<Attested | undefined> {
+  const { temporal, run } = currentExecution();
   try {
-    const event = await startOf(temporal, currentExecution().run);
+    const event = await startOf(temporal, run);
     const isChild = event?.workflowExecutionStartedEventAttributes?.parentWorkflowExecution?.workflowId;
     return event?.principal?.name && !isChild ? { name: event.principal.name, how: 'principal' } : undefined;
   } catch {

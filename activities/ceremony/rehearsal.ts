@@ -29,8 +29,7 @@ export async function assessRehearsal(input: {
   readonly deployment: string;
   readonly holders?: readonly string[] | undefined;
 }) {
-  const execution = currentExecution();
-  const { clusters, records } = execution;
+  const { clusters, records } = currentExecution();
   const roster = rosterOfRehearsal(clusters.deployment(input.deployment), input.holders);
   const known = await rehearsals.all(records, input.deployment);
   const people = roster.map(({ name, standBy }) => {
@@ -38,7 +37,7 @@ export async function assessRehearsal(input: {
     const before = known.get(name)?.at;
     return { name, standBy, ...(before !== undefined && { before }) };
   });
-  return { site: await siteFacts(execution, input.deployment), people };
+  return { site: await siteFacts(input.deployment), people };
 }
 
 /** Creates the rehearsal's key and its signed invitation. `threshold` of the handle is the number of people invited. */

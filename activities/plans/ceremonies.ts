@@ -74,8 +74,7 @@ async function planCeremony(
   key: string | undefined,
   about: (recipient: RecipientKey | undefined, on: Named) => TokenPlan,
 ): Promise<Assessment<TokenRoute>> {
-  const context = currentExecution();
-  const { clusters, inventory, signal } = context;
+  const { clusters, inventory, signal } = currentExecution();
   const { cluster } = input;
   const deployment = clusters.deployment(input.deployment);
   const access = clusters.access(findCluster(deployment, cluster));
@@ -92,7 +91,7 @@ async function planCeremony(
   const theirs = 'A DR secondary has the tokens of its primary: generate the root token on the primary.';
   const base = {
     observations: [observation],
-    site: await siteFacts(context, deployment.name),
+    site: await siteFacts(deployment.name),
     gates: key === undefined ? {} : { ceremony: gateFacts(inventory, deployment, 'ceremony', input.requestedBy) },
     preconditions: [
       ...(recipient ? [recipientUsable(cluster, recipient)] : []),

@@ -125,13 +125,12 @@ export async function observe(
   asking: Asking & PlanInput<Planning['input']>,
   named: readonly (string | undefined)[] = [],
 ) {
-  const context = currentExecution();
-  const { clusters, inventory, signal } = context;
+  const { clusters, inventory, signal } = currentExecution();
   const { input } = asking;
   const { deployment: name } = input;
   const deployment = clusters.deployment(name);
   for (const each of named) if (each !== undefined) findCluster(deployment, each);
-  const [observations, site] = await Promise.all([observeDeployment(clusters, name, signal), siteFacts(context, name)]);
+  const [observations, site] = await Promise.all([observeDeployment(name), siteFacts(name)]);
   return {
     ...observedOf({ access: (cluster) => clusters.of(name, cluster), signal }, deployment, observations, asking),
     plan: (parts: Omit<Planning, 'runbook' | 'input'>) => planDocument({ runbook, input, ...parts }),
@@ -188,11 +187,8 @@ export function issuingRights(kind: ReplicationKind, id?: string, writes = true)
 }
 
 /** Reads the clusters of a deployment. */
-export async function readDeployment(
-  input: OnDeployment,
-): Promise<{ readonly observations: readonly ClusterObservation[] }> {
-  const { clusters, signal } = currentExecution();
-  return { observations: await observeDeployment(clusters, input.deployment, signal) };
+export async function readDeployment({ deployment }: OnDeployment) {
+  return { observations: await observeDeployment(deployment) };
 }
 
 /* Texts that several plans share. */

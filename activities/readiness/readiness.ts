@@ -59,7 +59,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
   await notifyChange(execution, readiness, earlier);
   await keepReadiness(context, readiness, began);
   return {
-    site: await siteFacts(execution, name),
+    site: await siteFacts(name),
     observations: topology.clusters.map(({ observation }) => observation),
     readiness,
   };

@@ -9,7 +9,7 @@ import { observeDeployment } from '../approvals/planning';
 import { demand } from '../checks/check';
 import { mayBeOneSet, servesAsPrimary } from '../checks/replication';
 import { goneChecks, signsAgree, judgeSigns, observerOf } from '../checks/signs';
-import type { ClusterAccess, Clusters } from '../clusters';
+import type { ClusterAccess } from '../clusters';
 import { currentExecution, onCluster } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { othersOfSet } from '../joining/enable-secondary';
@@ -18,7 +18,6 @@ import { identityOfLostPrimary, findFailoverSides } from '../checks/failover-sid
 import { awaitAnswer, awaitState, beforeSending } from '../read-act-confirm';
 import { awaitIdentityOf } from '../tokens/operation-token';
 import type { FailoverSides } from '../checks/failover-sides';
-import type { Observer } from '../checks/signs';
 import * as proof from './prove-not-primary';
 import { opinionsText, refusePrimary } from './prove-not-primary';
 
@@ -41,14 +40,14 @@ export function awaitDrStatus(access: ClusterAccess, budgetMs: number) {
 /** No node of the lost primary reports that it is primary, and every sign that it is gone still holds. */
 export async function demandGone(sides: Sides, plan: RunbookPlan, memory: proof.ProofMemory = {}): Promise<void> {
   const execution = currentExecution();
-  const { clusters, signal } = execution;
+  const { clusters } = execution;
   const { deployment, kind, cluster, otherCluster } = sides;
   const [candidate, lost] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
   // Each read of a cluster that drops packets costs a timeout: both reads run at once.
   const judge = kind === 'dr' ? signsAgainst : performanceSignsAgainst;
   const judging = judge(sides, plan);
   judging.catch(() => undefined);
-  const opinions = await proof.askRole(lost, signal, kind);
+  const opinions = await proof.askRole(lost, kind);
   refusePrimary(otherCluster, opinions, kind);
   // A cluster that answers was demoted or was never the primary, as the signs show. A promotion of it by this run whose
   // answer was lost must not take effect late.
@@ -59,12 +58,8 @@ export async function demandGone(sides: Sides, plan: RunbookPlan, memory: proof.
   if (against.length > 0) throw contradictedBy(against);
 }
 
-async function signsAgainst(
-  { deployment, cluster: to, otherCluster: from }: Sides,
-  plan: RunbookPlan,
-): Promise<readonly Check[]> {
-  const { clusters, signal } = currentExecution();
-  const signs = await readSigns(clusters, deployment, { from, to, alsoGone: alsoGoneIn(plan) }, signal);
+async function signsAgainst({ deployment, cluster: to, otherCluster: from }: Sides, plan: RunbookPlan) {
+  const signs = await readSigns(deployment, { from, to, alsoGone: alsoGoneIn(plan) });
   return signsAgree(signs) ? [] : signs.filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
 }
 
@@ -72,26 +67,25 @@ async function performanceSignsAgainst(
   { deployment: name, cluster, otherCluster }: Sides,
   { choices }: RunbookPlan,
 ): Promise<readonly Check[]> {
-  const { clusters, signal } = currentExecution();
-  const observations = await observeDeployment(clusters, name, signal);
+  const observations = await observeDeployment(name);
   const [from, to] = [otherCluster, cluster].map((each) => observations.find((seen) => seen.cluster === each));
   if (!from || !to) throw new TypeError('a cluster of the deployment was not read');
   const overrideDrSecondary = choices['overrideDrSecondary'] === true;
-  const signs = goneChecks({ deployment: clusters.deployment(name), from, to, observations, overrideDrSecondary });
+  const deployment = currentExecution().clusters.deployment(name);
+  const signs = goneChecks({ deployment, from, to, observations, overrideDrSecondary });
   return signs.filter(({ verdict }) => verdict === 'fail');
 }
 
 /** The other members of the DR set: none may be primary; a silent one becomes a finding. */
 export async function refusePrimaryMember({ deployment, cluster, otherCluster }: Sides): Promise<Finding[]> {
-  const execution = currentExecution();
-  const { clusters } = execution;
+  const { clusters } = currentExecution();
   const others = othersOfSet(clusters.deployment(deployment), 'dr', cluster).filter((name) => name !== otherCluster);
   const opinions = await Promise.all(
-    others.map(async (name) => ({ name, ...(await proof.askRole(clusters.of(deployment, name), execution.signal)) })),
+    others.map(async (name) => ({ name, ...(await proof.askRole(clusters.of(deployment, name))) })),
   );
   for (const each of opinions) refusePrimary(each.name, each);
   const silent = opinions.filter(({ active }) => active === undefined);
-  await proof.refusePossiblyPromoted(execution, silent);
+  await proof.refusePossiblyPromoted(silent);
   return silent.map(({ name, nodes }) => ({
     severity: 'warning',
     code: 'dr-member-silent',
@@ -143,7 +137,7 @@ export async function demandNoNodePrimary(
   budgetMs: number,
 ): Promise<proof.RoleOpinions> {
   const { name } = access.entry;
-  const opinions = await proof.askUntilSettled(access, currentExecution().signal, kind, budgetMs);
+  const opinions = await proof.askUntilSettled(access, kind, budgetMs);
   if (!opinions.nodes.includes('primary')) return opinions;
   throw new RunbookError('STATE_DIVERGED', `A node of ${name} still reports that it is ${kindName(kind)} primary.`, {
     cluster: name,
@@ -165,10 +159,10 @@ export async function awaitPrimaryGone(input: {
   readonly alsoGone?: readonly string[] | undefined;
 }): Promise<{ readonly observed: string }> {
   const { deployment, from, to, alsoGone } = input;
-  const { execution, clusters, limits } = onCluster({ deployment, cluster: to });
+  const { execution, limits } = onCluster({ deployment, cluster: to });
   const signs = await awaitState(execution, {
     read: async () => {
-      const judged = await readSigns(clusters, deployment, { from, to, alsoGone }, execution.signal);
+      const judged = await readSigns(deployment, { from, to, alsoGone });
       const [silence] = judged;
       if (silence?.verdict === 'fail') throw contradictedBy([silence]);
       return judged;
@@ -214,14 +208,12 @@ export async function fenceLostPrimary(input: {
  *   candidate does not report whether it hears from the primary
  */
 async function readSigns(
-  clusters: Clusters,
   name: string,
   named: { readonly from: string; readonly to: string; readonly alsoGone?: readonly string[] | undefined },
-  signal: AbortSignal,
 ): Promise<readonly Check[]> {
-  const deployment = clusters.deployment(name);
+  const deployment = currentExecution().clusters.deployment(name);
   const { from, to } = named;
-  const found = findFailoverSides(deployment, named, await observeDeployment(clusters, name, signal));
+  const found = findFailoverSides(deployment, named, await observeDeployment(name));
   if ('verdict' in found) throw contradictedBy([found]);
   if (!found.to.dr) {
     throw new RunbookError('SERVICE_UNAVAILABLE', `${to} does not report whether it hears from ${from}.`, {
@@ -240,11 +232,7 @@ function alsoGoneIn({ choices }: RunbookPlan): readonly string[] {
 }
 
 /** The clusters that can report whether the primary is heard. */
-export function witnesses({ from, to, others, performanceSecondaries }: FailoverSides): {
-  readonly from: ClusterObservation;
-  readonly to: ClusterObservation;
-  readonly observers: readonly Observer[];
-} {
+export function witnesses({ from, to, others, performanceSecondaries }: FailoverSides) {
   const observers = [
     ...others.map((each) => observerOf(each, 'dr')),
     ...performanceSecondaries.map((each) => observerOf(each, 'performance')),

@@ -10,6 +10,7 @@ import { STEPS_MS } from '../approvals/authority';
 import { historyOf } from '../approvals/arrived-signals';
 import { Deadline } from '../read-act-confirm';
 import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import type { ActivityContext } from '../execution';
 import { heartbeatAge, readKind } from '../observe';
 
@@ -56,19 +57,13 @@ export interface RoleOpinions {
  * @throws RunbookError STATE_DIVERGED if it is primary; PRECONDITION_FAILED if the proof fails
  */
 export async function proveNotPrimary(
-  {
-    inventory,
-    temporal,
-    run,
-    signal,
-    timing,
-  }: Pick<ActivityContext, 'inventory' | 'temporal' | 'run' | 'signal' | 'timing'>,
+  { inventory, temporal, run, signal, timing }: ActivityContext,
   promotion: Promotion,
-  memory: ProofMemory = {},
+  memory: ProofMemory,
 ): Promise<string | undefined> {
   const { deployment, other, kind, gate } = promotion;
   const { name } = other.entry;
-  const first = await askUntilSettled(other, signal, kind, timing.lagMs);
+  const first = await askUntilSettled(other, kind, timing.lagMs);
   refusePrimary(name, first, kind);
   const record = readHistory(await historyOf(temporal, run));
   const promotions = promotionsIn(record, kind).filter((each) => clusterOf(each) === name);
@@ -78,7 +73,7 @@ export async function proveNotPrimary(
   if (reportsSecondary(first)) {
     const uncertain = promotions.some(({ state, failure }) => state !== 'completed' && failure?.outcomeKnown !== true);
     if (!uncertain || memory.settled) return first.merkleRoot;
-    await awaitSettled(other, signal, kind, timing.settleMs);
+    await awaitSettled(other, kind, timing.settleMs);
     memory.settled = true;
     return undefined;
   }
@@ -103,11 +98,9 @@ function wasRefused({ state, failure }: RecordedActivity): boolean {
  *
  * @throws RunbookError STATE_DIVERGED
  */
-export async function refusePossiblyPromoted(
-  { temporal, run }: Pick<ActivityContext, 'temporal' | 'run'>,
-  silent: readonly { readonly name: string }[],
-): Promise<void> {
+export async function refusePossiblyPromoted(silent: readonly { readonly name: string }[]): Promise<void> {
   if (silent.length === 0) return;
+  const { temporal, run } = currentExecution();
   const promotions = promotionsIn(readHistory(await historyOf(temporal, run)), 'dr');
   const uncertain = silent.find(({ name }) => promotions.some((each) => clusterOf(each) === name && !wasRefused(each)));
   if (!uncertain) return;
@@ -188,16 +181,12 @@ function sawPrimary({ state, result }: RecordedActivity, name: string, kind: Rep
  * Asks every node. If only standbys say primary, they are asked again for a while: right after a demotion they report
  * the old role. The active node does not lag. What a standby reported counts until an active node contradicts it.
  */
-export async function askUntilSettled(
-  other: ClusterAccess,
-  signal: AbortSignal,
-  kind: ReplicationKind,
-  lagMs: number,
-): Promise<RoleOpinions> {
+export async function askUntilSettled(other: ClusterAccess, kind: ReplicationKind, lagMs: number) {
+  const { signal } = currentExecution();
   const deadline = new Deadline(lagMs, LAG_POLLS);
   let withPrimary: RoleOpinions | undefined;
   for (;;) {
-    const opinions = await deadline.poll(() => askRole(other, signal, kind));
+    const opinions = await deadline.poll(() => askRole(other, kind));
     if (opinions.nodes.includes('primary')) withPrimary = opinions;
     if (opinions.active === 'primary' || !opinions.nodes.includes('primary') || deadline.isOver)
       return opinions.active === undefined ? (withPrimary ?? opinions) : opinions;
@@ -206,18 +195,14 @@ export async function askUntilSettled(
 }
 
 /** A promotion with an unknown outcome may take effect late: its target must stay a secondary for longer than that. */
-async function awaitSettled(
-  other: ClusterAccess,
-  signal: AbortSignal,
-  kind: ReplicationKind,
-  settleMs: number,
-): Promise<void> {
+async function awaitSettled(other: ClusterAccess, kind: ReplicationKind, settleMs: number): Promise<void> {
+  const { signal } = currentExecution();
   const { name } = other.entry;
   const until = performance.now() + settleMs;
   for (;;) {
     await delay(Math.min(SETTLE_POLL_MS, settleMs), undefined, { signal });
     const began = performance.now();
-    const opinions = await askRole(other, signal, kind);
+    const opinions = await askRole(other, kind);
     refusePrimary(name, opinions, kind);
     if (!reportsSecondary(opinions))
       throw unproven(name, opinions, `a promotion of ${name} without an answer may still take effect`, kind);
@@ -264,11 +249,8 @@ export function opinionsText({ active, nodes }: RoleOpinions): string {
 }
 
 /** Asks every node: an old active node that returns may disagree with the rest. */
-export async function askRole(
-  { entry, client }: ClusterAccess,
-  signal: AbortSignal,
-  kind: ReplicationKind = 'dr',
-): Promise<RoleOpinions> {
+export async function askRole({ entry, client }: ClusterAccess, kind: ReplicationKind = 'dr'): Promise<RoleOpinions> {
+  const { signal } = currentExecution();
   client.forgetActiveNode();
   const silent = orElse(signal, () => undefined);
   const [activeNode, ...statuses] = await Promise.all([

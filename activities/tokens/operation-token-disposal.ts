@@ -21,6 +21,7 @@ import {
 } from '../ceremony/token-ledger';
 import { asWarning, check } from '../checks/check';
 import { currentExecution } from '../execution';
+import type { PlanInput } from '../plans/observed';
 import { deleteToken } from './operation-token';
 
 /** A token in the record, as the plan names it: never the token itself or its sealed form. */
@@ -91,17 +92,11 @@ function beforeItWasMade(
 /** Finds the tokens in a deployment's record, and what can be done about them now. */
 export async function assessOperationTokenDisposal({
   input,
-}: {
-  readonly input: InputOf<'operationTokenDisposal'>;
-}): Promise<Assessment<{ readonly tokens: readonly LedgerToken[] }>> {
-  const execution = currentExecution();
-  const { clusters, inventory, signal } = execution;
+}: PlanInput<InputOf<'operationTokenDisposal'>>): Promise<Assessment<{ readonly tokens: readonly LedgerToken[] }>> {
+  const { clusters, inventory } = currentExecution();
   const { deployment, cluster, forget, provided } = input;
   for (const named of [cluster, provided]) if (named !== undefined) clusters.of(deployment, named);
-  const [all, observations] = await Promise.all([
-    tokensOf(deployment),
-    observeDeployment(clusters, deployment, signal),
-  ]);
+  const [all, observations] = await Promise.all([tokensOf(deployment), observeDeployment(deployment)]);
   const tokens = all.filter(
     (token) =>
       (cluster === undefined || token.cluster === cluster) &&
@@ -114,7 +109,7 @@ export async function assessOperationTokenDisposal({
   const deletable = tokens.filter(({ state }) => state === 'deletable');
   return {
     observations,
-    site: await siteFacts(execution, deployment),
+    site: await siteFacts(deployment),
     gates: forget
       ? { ceremony: gateFacts(inventory, clusters.deployment(deployment), 'ceremony', input.requestedBy) }
       : {},
