@@ -1,10 +1,5 @@
 import type { GeneratedTokenKind, Health, ReplicationPeer, ReplicationStatus, ServiceClient } from '../src/vault';
-import type {
-  ClusterObservation,
-  NodeObservation,
-  PeerObservation,
-  ReplicationObservation,
-} from '../src/contracts/observations';
+import type { ClusterObservation, PeerObservation, ReplicationObservation } from '../src/contracts/observations';
 import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError, orElse } from '../src/errors';
 import { redact } from '../src/keys';
@@ -29,10 +24,7 @@ export async function observeCluster(access: ClusterAccess, signal: AbortSignal)
 }
 
 /** As {@link observeCluster}, with the health of each node. */
-export async function observeWithHealths(
-  access: ClusterAccess,
-  signal: AbortSignal,
-): Promise<{ readonly observation: ClusterObservation; readonly healths: readonly NodeHealth[] }> {
+export async function observeWithHealths(access: ClusterAccess, signal: AbortSignal) {
   const { entry, client } = access;
   const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
   const read = async (node: string) => ({ node, status: await client.sys.replicationStatus({ ...options, node }) });
@@ -86,11 +78,7 @@ export async function observeWithHealths(
   return { observation, healths };
 }
 
-async function observeNode(
-  client: ServiceClient,
-  address: string,
-  signal: AbortSignal,
-): Promise<{ readonly observation: NodeObservation; readonly health?: NodeHealth }> {
+async function observeNode(client: ServiceClient, address: string, signal: AbortSignal) {
   try {
     const askedAt = Date.now();
     const health = await client.sys.health({ node: address, signal, timeoutMs: NODE_TIMEOUT_MS });

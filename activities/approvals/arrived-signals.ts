@@ -172,9 +172,7 @@ interface NumberedSignal {
 /**
  * The events of signals with key shares in plain text, which must be purged. Nothing of their content leaves the worker.
  */
-export async function readSignalEvents({ signals }: { readonly signals: readonly NumberedSignal[] }): Promise<{
-  readonly events: readonly (NumberedSignal & { readonly eventId: number })[];
-}> {
+export async function readSignalEvents({ signals }: { readonly signals: readonly NumberedSignal[] }) {
   const arrived = new ArrivedSignals(currentExecution().run);
   const events = signals.map(async ({ signal, arrival }) => {
     const [{ eventId } = { eventId: 0 }] = await arrived.of(signal, [arrival]);

@@ -88,9 +88,7 @@ interface ApprovalsInput extends Arrived {
 }
 
 /** Verifies each document against the inventory and says whether the gate's policy is met. */
-export async function checkApprovals(
-  input: ApprovalsInput,
-): Promise<ReturnType<typeof judgeGate> & { readonly verdicts: readonly JudgedSignal[] }> {
+export async function checkApprovals(input: ApprovalsInput) {
   const { deployment, gate, planDigest, requestedBy, accepted, arrived } = input;
   const { inventory, run } = currentExecution();
   // Given as numbers, so that no input contains a document once more.
@@ -182,9 +180,7 @@ interface DecisionsInput extends Arrived {
 }
 
 /** Verifies decisions on parked steps. */
-export async function checkDecisions({ deployment, parked, arrived }: DecisionsInput): Promise<{
-  readonly verdicts: readonly JudgedSignal[];
-}> {
+export async function checkDecisions({ deployment, parked, arrived }: DecisionsInput) {
   const { inventory, run } = currentExecution();
   const verdicts = await judgeArrived('decide', arrived, async ({ content, principal }) => {
     const verified = await verifyDecision(content, { run, people: inventory.people, principal });
@@ -257,10 +253,7 @@ interface ControlsInput extends Arrived {
  * Verifies orders to the run, all of one name. For `takeOver` it also returns, as text, who else must order it so that
  * gate `promote` is satisfied.
  */
-export async function checkControls(input: ControlsInput): Promise<{
-  readonly verdicts: readonly JudgedSignal[];
-  readonly missing: readonly string[];
-}> {
+export async function checkControls(input: ControlsInput) {
   const { deployment, action, arrived, before, requestedBy } = input;
   const { inventory, run } = currentExecution();
   const about = findDeployment(inventory, deployment);

@@ -155,9 +155,7 @@ export async function usableRecipient(text: string): Promise<RecipientKey> {
  * @returns `destroyed`: no key of the ceremony is left here, even if the sweeper or an earlier attempt destroyed them
  * first. Keys of another run, such as the run before a reset, stay until the sweeper finds that it has ended
  */
-export async function destroyCeremonyKeys(input: {
-  readonly ceremony: CeremonyHandle;
-}): Promise<{ readonly destroyed: boolean; readonly text: string }> {
+export async function destroyCeremonyKeys(input: { readonly ceremony: CeremonyHandle }) {
   const { run, keyRecords } = currentExecution();
   const { cid } = input.ceremony;
   // Includes expired records that no sweep has reached yet.

@@ -69,10 +69,7 @@ export async function openRehearsal(input: {
   readonly deployment: string;
   readonly ceremony: CeremonyHandle;
   readonly arrived: readonly number[];
-}): Promise<{
-  readonly verdicts: readonly EnvelopeVerdict[];
-  readonly proofs: readonly RehearsalProof[];
-}> {
+}) {
   const { run, inventory, keyRecords, signingKey, records } = currentExecution();
   const { cid, epoch } = input.ceremony;
   const record = await keyRecords.read({ run, cid, epoch });

@@ -19,10 +19,7 @@ const NO_CEREMONY = { cid: '', epoch: 0, invitationDigest: '', holders: [], exp:
 const NO_CEREMONY_TEXT = 'refused: this run is not collecting key shares now';
 
 /** For the time without a ceremony: refuses everything, but still detects a key share in plain text. */
-export async function checkUnaskedShares(input: {
-  readonly deployment: string;
-  readonly arrived: readonly number[];
-}): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }> {
+export async function checkUnaskedShares(input: { readonly deployment: string; readonly arrived: readonly number[] }) {
   const { run, inventory } = currentExecution();
   const { people } = inventory;
   const verdicts: EnvelopeVerdict[] = [];

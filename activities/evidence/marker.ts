@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Check } from '../../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { apiPathOf } from '../../src/vault';
@@ -75,11 +74,7 @@ export function markerRights({ marker, beside }: MarkerPlaces): Rights {
  * Locates the marker's engine, and writes and reads a key beside the marker: a capability does not prove that the mount
  * exists. The marker itself is not touched, because a run may be waiting for it.
  */
-export async function checkMarker(
-  access: ClusterAccess,
-  deployment: Deployment,
-  signal: AbortSignal,
-): Promise<{ readonly judged: Check; readonly rights: Rights }> {
+export async function checkMarker(access: ClusterAccess, deployment: Deployment, signal: AbortSignal) {
   const { name } = access.entry;
   const needed = 'a value written beside the marker and read back';
   let places: MarkerPlaces | undefined;

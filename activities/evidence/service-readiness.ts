@@ -115,9 +115,7 @@ function notRead(cluster: string, code: string): Finding {
 }
 
 /** An authenticated write on the cluster that serves, after clients were released. */
-export async function proveWrite(
-  input: ServeInput,
-): Promise<{ readonly writtenAt: number; readonly observed: string }> {
+export async function proveWrite(input: ServeInput) {
   const { cluster } = input;
   const { execution, signal, limits, access } = clusterToServe(input);
   let last: unknown;

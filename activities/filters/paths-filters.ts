@@ -65,10 +65,7 @@ export async function readFiltersOf(
 }
 
 /** The one filter under the ids of a secondary; if they differ, a description of the difference. */
-export function standing(filters: SecondaryFilters['filters']): {
-  readonly filter?: PathsFilterFacts | undefined;
-  readonly differing?: string;
-} {
+export function standing(filters: SecondaryFilters['filters']) {
   const [filter, ...others] = filters.flatMap((each) => (each.filter === 'none' ? [] : [each.filter]));
   if (others.every((each) => describeFilter(each) === describeFilter(filter))) return { filter };
   return { differing: filters.map((each) => `${each.id}: ${describeFilter(each.filter)}`).join('; ') };

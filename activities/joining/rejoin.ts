@@ -24,9 +24,7 @@ type Rejoining = BetweenClusters & OfKind;
  * Checks what must hold before the former primary is unfenced, and after people unfenced it: none of its nodes reports
  * primary, its active node reports secondary, and the other cluster serves as primary.
  */
-export async function checkFormerPrimaryDemoted(
-  input: Rejoining,
-): Promise<{ readonly observed: string; readonly at: number; readonly silentNodes: number }> {
+export async function checkFormerPrimaryDemoted(input: Rejoining) {
   const { kind, primary, secondary } = input;
   const { source, target, limits } = betweenClusters(input);
   const opinions = await requireDemoted(kind, target, source, Math.min(CHECK_BUDGET_MS, limits.demoteMs));

@@ -38,7 +38,7 @@ export async function assessBatchTokenRotation(
   const { deployment, observations } = observed;
   const base = observed.base();
   const chosen = chooseSet(deployment, input.drSet);
-  if ('refused' in chosen) return { ...base, preconditions: [chosen.refused] };
+  if ('verdict' in chosen) return { ...base, preconditions: [chosen] };
   const { drSet, entry } = chosen;
   const members = observations.filter(({ cluster }) => deployment.drSets.get(drSet)?.includes(cluster) === true);
   const [primary, ...more] = members.filter(({ dr }) => dr?.mode === 'primary');
@@ -82,21 +82,16 @@ export async function assessBatchTokenRotation(
 }
 
 /** The rotation of the named DR set; if none is named, the only one. */
-export function chooseSet(
-  deployment: Deployment,
-  named: string | undefined,
-): { readonly drSet: string; readonly entry: BatchTokenRotationEntry } | { readonly refused: Check } {
+export function chooseSet(deployment: Deployment, named: string | undefined) {
   const sets = Object.entries(deployment.batchTokens);
   const [found] = named === undefined && sets.length === 1 ? sets : sets.filter(([set]) => set === named);
   if (found) return { drSet: found[0], entry: found[1] };
   const names = sets.map(([set]) => set).join(', ');
-  return {
-    refused: check('a DR set whose batch token is rotated', undefined, false, {
-      observed: named ?? 'none named',
-      needed: names === '' ? 'batchTokens in the inventory' : `drSet is one of ${names}`,
-      next: 'See docs/runbooks/batch-token-rotation.md for the members of the inventory.',
-    }),
-  };
+  return check('a DR set whose batch token is rotated', undefined, false, {
+    observed: named ?? 'none named',
+    needed: names === '' ? 'batchTokens in the inventory' : `drSet is one of ${names}`,
+    next: 'See docs/runbooks/batch-token-rotation.md for the members of the inventory.',
+  });
 }
 
 /** From version 2.0 the batch token also authorizes ceremony calls, unless every member has a credential for them. */

@@ -19,11 +19,7 @@ import { demandControl } from '../approvals/people';
 import { currentExecution } from '../execution';
 
 /** Writes the report of this activity's run to files, if the worker has a directory for them. */
-export async function writeReportFiles({
-  report,
-}: {
-  readonly report: Report;
-}): Promise<{ readonly files: readonly string[] }> {
+export async function writeReportFiles({ report }: { readonly report: Report }) {
   const { reportDirectory, run } = currentExecution();
   if (reportDirectory === undefined) return { files: [] };
   // Whatever the input says: no run overwrites the report of another one.

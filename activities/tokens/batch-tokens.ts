@@ -32,7 +32,7 @@ export async function rotateBatchToken(input: RotationInput) {
   const { records, sealKeyring } = execution;
   const deployment = clusters.deployment(name);
   const chosen = chooseSet(deployment, drSet);
-  if ('refused' in chosen) throw new RunbookError('PRECONDITION_FAILED', chosen.refused.name, chosen.refused);
+  if ('verdict' in chosen) throw new RunbookError('PRECONDITION_FAILED', chosen.name, chosen);
   const { entry } = chosen;
   await mustBePrimary(primary, signal);
   const members = (deployment.drSets.get(drSet) ?? []).map((member) => clusters.of(name, member));

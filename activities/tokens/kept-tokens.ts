@@ -1,5 +1,5 @@
 import type { Authority, OnCluster } from '../../src/contracts/activities';
-import type { KeptToken, Sealed } from '../../src/contracts/ceremony';
+import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { GatedOperation } from '../../src/contracts/plan';
 import { RunbookError, orElse } from '../../src/errors';
@@ -54,9 +54,7 @@ export async function keptTokenFor(
  * Reseals a token that the record keeps for this run only, as its approved plan allows. The record gives it to one run:
  * from then on it is a token of that run, which deletes it or leaves it to the next disposal.
  */
-export async function takeKeptToken(
-  input: OnCluster & { readonly entry: string; readonly authority: Authority },
-): Promise<{ readonly token: Sealed<'operation-token'>; readonly observed: string }> {
+export async function takeKeptToken(input: OnCluster & { readonly entry: string; readonly authority: Authority }) {
   const { deployment, cluster, entry: id } = input;
   const execution = currentExecution();
   const { clusters, run, sealKeyring } = execution;

@@ -270,11 +270,7 @@ async function disposeSealed(entry: SealedEntry): Promise<TokenDisposal> {
 }
 
 /** @param again - what deletes it later */
-function notDeleted(
-  { cluster, state, text, unanswered }: TokenDisposal,
-  of: string,
-  again: string,
-): Finding & { next: string } {
+function notDeleted({ cluster, state, text, unanswered }: TokenDisposal, of: string, again: string): Required<Finding> {
   if (unanswered)
     return {
       severity: 'warning',
