@@ -1,6 +1,6 @@
 import { ServiceClient } from '../src/vault';
 import type { TokenGuard } from '../src/vault';
-import { RunbookError, isRunbookError } from '../src/errors';
+import { RunbookError } from '../src/errors';
 import type { ClusterEntry, CredentialSource, Deployment } from '../src/inventory';
 import { describeSource, findCluster, findDeployment, readCredential } from '../src/inventory';
 import { Secret } from '../src/secret';
@@ -32,8 +32,6 @@ export class Clusters {
   /** Each client with the entry that it was created from: if the entry changes, the client is replaced. */
   readonly #clients = new Map<string, { readonly client: ServiceClient; readonly of: string }>();
   readonly #logins: Logins;
-  /** The last token read from the record for each DR set: it is used while the record cannot be read. */
-  readonly #kept = new Map<string, Secret<'batch-token'>>();
   /** The cluster whose credential a token is. */
   readonly #owners = new WeakMap<Secret, ClusterEntry>();
 
@@ -129,23 +127,7 @@ export class Clusters {
     const { batchToken: source } = entry;
     const { records, sealKeyring } = this.#dependencies;
     if (source !== 'record') return source && prepared(source);
-    return records && sealKeyring && this.#keptBatchToken({ records, sealKeyring }, entry);
-  }
-
-  async #keptBatchToken(
-    keeper: Parameters<typeof openBatchToken>[0],
-    entry: ClusterEntry,
-  ): Promise<Secret<'batch-token'>> {
-    const set = `${entry.deployment} ${entry.drSet}`;
-    try {
-      const token = await openBatchToken(keeper, entry);
-      this.#kept.set(set, token);
-      return token;
-    } catch (error) {
-      const known = this.#kept.get(set);
-      if (known !== undefined && isRunbookError(error, 'RECORD_UNAVAILABLE')) return known;
-      throw error;
-    }
+    return records && sealKeyring && openBatchToken({ records, sealKeyring }, entry);
   }
 
   #client(entry: ClusterEntry): ServiceClient {

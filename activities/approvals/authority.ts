@@ -171,7 +171,7 @@ const INVENTORY_AS_APPROVED =
 const PUT_BACK =
   'Restore the inventory to what it was when people approved, and decide retry; or end the run and start again: the new plan uses the current inventory.';
 
-function notApproved(
+export function notApproved(
   why: string,
   needed: string,
   next = 'Start the runbook again; its gates ask for what is missing.',

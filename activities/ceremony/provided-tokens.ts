@@ -10,9 +10,9 @@ import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { verdictOf } from './shares';
 import { ledgerOf } from './token-ledger';
-import type { ClusterAccess, Clusters } from '../clusters';
-import type { Execution } from '../execution';
+import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
+import { othersOfSet } from '../joining/enable-secondary';
 import { awaitIdentity, openOperationToken, sealOperationToken } from '../tokens/operation-token';
 import { awaitState } from '../read-act-confirm';
 
@@ -97,7 +97,7 @@ async function takeOne(
   signal: ArrivedSignal,
 ): Promise<Taken> {
   const execution = currentExecution();
-  const { run, inventory, clusters } = execution;
+  const { run, inventory } = execution;
   const ledger = ledgerOf(execution);
   const { people } = inventory;
   const { receipt, provided } = await openProvidedToken(record, signal, people);
@@ -115,7 +115,7 @@ async function takeOne(
   const before = mine.find((entry) => entry.provided === envelopeDigest && entry.sealed !== undefined);
   const taken = { ...verdict('accepted'), cluster };
   if (before?.sealed !== undefined) return { ...taken, token: before.sealed };
-  if (await isOrdinary(othersOf(clusters, deployment, cluster), token, execution)) return verdict('ordinary-token');
+  if (await isOrdinary(deployment, cluster, token)) return verdict('ordinary-token');
   const sealed = await sealOperationToken(target, uses, token);
   const { ns, wid, rid } = run;
   await ledger.write({
@@ -125,12 +125,6 @@ async function takeOne(
     at: new Date().toISOString(),
   });
   return { ...taken, token: sealed };
-}
-
-/** The other clusters of the DR set. */
-function othersOf(clusters: Clusters, deployment: string, cluster: string): ClusterAccess[] {
-  const { drSet } = clusters.of(deployment, cluster).entry;
-  return clusters.all(deployment).filter(({ entry }) => entry.drSet === drSet && entry.name !== cluster);
 }
 
 /**
@@ -161,16 +155,15 @@ async function probe(
  * Whether a primary of the same set knows the token. If so, it is a root token or an ordinary token, because only the
  * cluster that generated an operation token knows it. Unknown, hence false, if no primary answers.
  */
-async function isOrdinary(
-  others: readonly ClusterAccess[],
-  token: Secret<'operation-token'>,
-  { signal }: Execution,
-): Promise<boolean> {
-  const isKnownTo = async (access: ClusterAccess): Promise<boolean> => {
+async function isOrdinary(deployment: string, cluster: string, token: Secret<'operation-token'>): Promise<boolean> {
+  const { clusters, signal } = currentExecution();
+  const isKnownTo = async (name: string): Promise<boolean> => {
+    const access = clusters.of(deployment, name);
     if ((await readKind(access, 'dr', signal)).mode !== 'primary') return false;
     await access.client.sys.lookupSelf({ token, signal, timeoutMs: LOOKUP_TIMEOUT_MS });
     return true;
   };
-  const known = await Promise.all(others.map((access) => isKnownTo(access).catch(orElse(signal, () => false))));
+  const others = othersOfSet(clusters.deployment(deployment), 'dr', cluster);
+  const known = await Promise.all(others.map((name) => isKnownTo(name).catch(orElse(signal, () => false))));
   return known.includes(true);
 }

@@ -8,7 +8,7 @@ import type {
 } from '../../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { DynamicFilter } from '../../src/vault';
-import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
+import { notApproved, verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
 import { betweenClusters, currentExecution, onCluster } from '../execution';
 import { readKind } from '../observe';
 import { pairOf, verifyFollowing } from '../joining/repoint-authority';
@@ -94,7 +94,11 @@ async function demandApproval(
   ]);
   const { on, with: primary } = pair;
   if (id !== on.clusterId && id !== status.secondaryId)
-    throw notApproved(`${id} is not an id of ${secondary}, whose cluster ID is ${on.clusterId}`);
+    throw notApproved(
+      `${id} is not an id of ${secondary}, whose cluster ID is ${on.clusterId}`,
+      'an approved plan that allows this filter for this secondary',
+      'Start filterReconciliation with the wanted filter; its gate asks for what is missing.',
+    );
   const detail = describeFilter(filter);
   const writing = { operation: 'performance.primary.paths-filter', on: primary, with: on, detail } as const;
   const enabling = { operation: 'performance.secondary.enable', ...pair, detail } as const;
@@ -105,14 +109,6 @@ async function demandApproval(
       ? []
       : [() => verifyFollowing(deployment, authority, following), () => verifyOperation(approved, enabling)]),
   ]);
-}
-
-function notApproved(why: string): RunbookError {
-  return new RunbookError('NOT_APPROVED', `This is not approved: ${why}.`, {
-    observed: why,
-    needed: 'an approved plan that allows this filter for this secondary',
-    next: 'Start filterReconciliation with the wanted filter; its gate asks for what is missing.',
-  });
 }
 
 /** The paths filter that the primary keeps for a secondary, under its present id or its cluster ID. */

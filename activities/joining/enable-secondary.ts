@@ -1,6 +1,7 @@
 import type { Authority, ChangeResult, OfKind, OnCluster } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { isRunbookError, RunbookError, orElse } from '../../src/errors';
+import { drSetOf } from '../../src/inventory';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
 import { check, demand } from '../checks/check';
@@ -143,10 +144,7 @@ function describeJoin({ entry }: ClusterAccess, { roles, sealed }: JoinState): s
 
 /** The clusters among which at most one may be primary: the DR set of a cluster, or the whole deployment. */
 export function othersOfSet(deployment: Deployment, kind: ReplicationKind, cluster: string): readonly string[] {
-  const members =
-    kind === 'dr'
-      ? (deployment.drSets.get(deployment.clusters.get(cluster)?.drSet ?? '') ?? [])
-      : [...deployment.clusters.keys()];
+  const members = kind === 'dr' ? drSetOf(deployment, cluster).members : [...deployment.clusters.keys()];
   return members.filter((name) => name !== cluster);
 }
 
