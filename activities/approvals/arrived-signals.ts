@@ -1,5 +1,3 @@
-import { getClient } from '@temporalio/activity';
-import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
 import type { Principal } from '../../src/contracts/run-facts';
 import { changeWindow } from '../../src/contracts/runbook-inputs';
@@ -35,12 +33,7 @@ type Numbered = readonly [arrival: number, event: HistoryEvent];
  * is the n-th event of that name in its history (rule 18).
  */
 export class ArrivedSignals {
-  readonly #run: RunContext;
   #events: Promise<readonly HistoryEvent[]> | undefined;
-
-  constructor(run: RunContext) {
-    this.#run = run;
-  }
 
   /**
    * The signals of these numbers, in this order.
@@ -89,7 +82,7 @@ export class ArrivedSignals {
   }
 
   #all(): Promise<readonly HistoryEvent[]> {
-    return (this.#events ??= historyOf(getClient(), this.#run).then(({ events }) => events ?? []));
+    return (this.#events ??= ownHistory().then(({ events }) => events ?? []));
   }
 }
 
@@ -100,16 +93,14 @@ function numbered(events: readonly HistoryEvent[], from: number): Numbered[] {
 }
 
 /**
- * The history of a run, read from Temporal.
+ * The history of this activity's run, read from Temporal.
  *
  * @throws RunbookError TEMPORAL_UNAVAILABLE, which is retryable: nothing was sent to any cluster
  */
-export async function historyOf(
-  client: Pick<Client, 'workflow'>,
-  { wid, rid }: RunContext,
-): Promise<temporal.api.history.v1.IHistory> {
+export async function ownHistory(): Promise<temporal.api.history.v1.IHistory> {
+  const { temporal, run } = currentExecution();
   try {
-    return await client.workflow.getHandle(wid, rid).fetchHistory();
+    return await temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
   } catch (error) {
     throw new RunbookError('TEMPORAL_UNAVAILABLE', "The run's own history cannot be read.", {
       retryable: true,
@@ -121,13 +112,11 @@ export async function historyOf(
 }
 
 /** The first event of a run: how it was started, and by whom. Undefined if the server does not return it. */
-export async function startOf(
-  { connection }: Pick<Client, 'connection'>,
-  { ns: namespace, wid: workflowId, rid: runId }: RunContext,
-): Promise<HistoryEvent | undefined> {
+export async function startOf({ ns: namespace, wid, rid }: RunContext): Promise<HistoryEvent | undefined> {
+  const { connection } = currentExecution().temporal;
   const { history } = await connection.workflowService.getWorkflowExecutionHistory({
     namespace,
-    execution: { workflowId, runId },
+    execution: { workflowId: wid, runId: rid },
     maximumPageSize: 1,
   });
   return history?.events?.[0];
@@ -173,7 +162,7 @@ interface NumberedSignal {
  * The events of signals with key shares in plain text, which must be purged. Nothing of their content leaves the worker.
  */
 export async function readSignalEvents({ signals }: { readonly signals: readonly NumberedSignal[] }) {
-  const arrived = new ArrivedSignals(currentExecution().run);
+  const arrived = new ArrivedSignals();
   const events = signals.map(async ({ signal, arrival }) => {
     const [{ eventId } = { eventId: 0 }] = await arrived.of(signal, [arrival]);
     return { signal, arrival, eventId };

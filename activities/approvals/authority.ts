@@ -206,7 +206,7 @@ interface Judged extends Approved {
  * @throws RunbookError NOT_APPROVED if they are older, or if the window has not begun or is long over
  */
 async function demandInTime(judged: Judged): Promise<void> {
-  const history = new ArrivedSignals(currentExecution().run);
+  const history = new ArrivedSignals();
   const { notBefore, notAfter } = await history.window();
   const { gate } = judged;
   const now = Date.now();
@@ -247,7 +247,7 @@ export async function demandSameOutage(judged: Judged, candidate: ReplicationObs
   const age = heartbeatAge(candidate);
   if (age === undefined) return;
   const heardAt = Date.now() - age;
-  const given = await givenAt(new ArrivedSignals(currentExecution().run), judged);
+  const given = await givenAt(new ArrivedSignals(), judged);
   // No window counts here: a run that waits for its window may have been taken over by the failover.
   if (heardAt > given.oldest) demandYoung(judged, given, { next: anotherOutage(judged.gate, heardAt) });
 }
@@ -341,7 +341,7 @@ export async function verifiedApprovals(
 ): Promise<SignaledApproval[]> {
   const { inventory, run } = currentExecution();
   const { people } = inventory;
-  const history = new ArrivedSignals(run);
+  const history = new ArrivedSignals();
   const verified: SignaledApproval[] = [];
   for (const document of documents) {
     const signaled: SignaledApproval['signaled'] = ofSender.safeParse(document).data ?? { approval: document };

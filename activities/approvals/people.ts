@@ -7,7 +7,7 @@ import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { isUndecodable } from '../../src/contracts/signals';
 import type { ControlAction, DecisionAction, SignalName } from '../../src/contracts/signals';
 import { escapeUntrusted } from '../../src/contracts/words';
-import { isRunbookError, RunbookError } from '../../src/errors';
+import { isRunbookError, orElse, RunbookError } from '../../src/errors';
 import { approversOf, countsIn, decidersOf, findCluster, findDeployment } from '../../src/inventory';
 import type { DocumentContext, RunContext, VerifiedApproval, VerifiedControl, VerifiedDecision } from '../../src/keys';
 import { verifyApproval, verifyControl, verifyDecision } from '../../src/keys';
@@ -66,7 +66,7 @@ async function judgeArrived(
   judge: (signal: ArrivedSignal) => Promise<Verdict>,
 ): Promise<JudgedSignal[]> {
   const verdicts: JudgedSignal[] = [];
-  for (const signal of await new ArrivedSignals(currentExecution().run).of(name, arrived)) {
+  for (const signal of await new ArrivedSignals().of(name, arrived)) {
     const { arrival, content } = signal;
     const verdict = isUndecodable(content)
       ? refused('undecodable', 'the payload could not be read; send JSON, with encoding json/plain')
@@ -92,7 +92,7 @@ export async function checkApprovals(input: ApprovalsInput) {
   const { deployment, gate, planDigest, requestedBy, accepted, arrived } = input;
   const { inventory, run } = currentExecution();
   // Given as numbers, so that no input contains a document once more.
-  const before = await new ArrivedSignals(run).of('approve', accepted);
+  const before = await new ArrivedSignals().of('approve', accepted);
   const documents = before.map(({ content, arrival }) => ({ approval: content, arrival }));
   const approvals: VerifiedApproval[] = await verifiedApprovals(gate, planDigest, documents);
   const verdicts = await judgeArrived('approve', arrived, async ({ content, principal }) => {
@@ -204,14 +204,11 @@ export async function checkDecisions({ deployment, parked, arrived }: DecisionsI
 
 /** The decisions that people sent to this run, verified here: those that count in this deployment. */
 export async function decisionsOf(deployment: string): Promise<readonly VerifiedDecision[]> {
-  const { inventory, run } = currentExecution();
+  const { inventory, run, signal } = currentExecution();
   const decisions: VerifiedDecision[] = [];
-  for (const { content, principal } of await new ArrivedSignals(run).every('decide')) {
+  for (const { content, principal } of await new ArrivedSignals().every('decide')) {
     const context = { run, people: inventory.people, principal };
-    const decision = await verifyDecision(content, context).catch((error: unknown) => {
-      if (isRunbookError(error)) return undefined;
-      throw error;
-    });
+    const decision = await verifyDecision(content, context).catch(orElse(signal, () => undefined));
     if (decision && mayNotDecide(deployment, decision) === undefined) decisions.push(decision);
   }
   return decisions;

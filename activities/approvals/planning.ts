@@ -6,7 +6,7 @@ import type { AllowedOperation, GateName, PlanDocument, RunbookPlan } from '../.
 import type { RunbookName } from '../../src/contracts/names';
 import type { Attested } from '../../src/contracts/run-facts';
 import { approversOf, inventoryDigest } from '../../src/inventory';
-import type { Deployment, Inventory } from '../../src/inventory';
+import type { Deployment } from '../../src/inventory';
 import { currentExecution } from '../execution';
 import { observeCluster } from '../observe';
 import { startOf } from './arrived-signals';
@@ -34,9 +34,8 @@ export async function siteFacts(deployment: string): Promise<SiteFacts> {
 
 /** The person who, by the server's record, started this activity's run. A run that another run started has none. */
 async function starterOf(): Promise<Attested | undefined> {
-  const { temporal, run } = currentExecution();
   try {
-    const event = await startOf(temporal, run);
+    const event = await startOf(currentExecution().run);
     const isChild = event?.workflowExecutionStartedEventAttributes?.parentWorkflowExecution?.workflowId;
     return event?.principal?.name && !isChild ? { name: event.principal.name, how: 'principal' } : undefined;
   } catch {
@@ -46,12 +45,8 @@ async function starterOf(): Promise<Attested | undefined> {
 }
 
 /** What the workflow needs from a gate's policy, to wait and to show who is missing. */
-export function gateFacts(
-  inventory: Inventory,
-  deployment: Deployment,
-  gate: GateName,
-  requestedBy: string | undefined,
-): GatePolicyFacts {
+export function gateFacts(deployment: Deployment, gate: GateName, requestedBy: string | undefined): GatePolicyFacts {
+  const { inventory } = currentExecution();
   const { validForMs, approvals, excludeRequester } = deployment.gates[gate];
   const approvers = approversOf(inventory, deployment, gate).map((person) => person.name);
   const others = approvers.filter((name) => !excludeRequester || name !== requestedBy);

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { Authority, GenerationInput, GenerationOutcome } from '../../src/contracts/activities';
+import type { GenerationInput, GenerationOutcome } from '../../src/contracts/activities';
 import { orphanFinding } from '../../src/contracts/run-status';
 import { attemptMark } from '../../src/contracts/ceremony';
 import type { CeremonyHandle, OwnAttempt } from '../../src/contracts/ceremony';
-import type { AllowedOperation } from '../../src/contracts/plan';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { KeyRecord } from '../../src/keys';
 import { readOwnInvitation } from '../../src/keys';
@@ -276,8 +275,15 @@ async function prepare(asked: Asked, input: GenerationInput, record: KeyRecord, 
   demandAsked(asked, wanted, { clusterId, fingerprint: key.fingerprint });
   if (recipient) {
     const operation = kind === 'root-token' ? 'root-token.generate' : 'operation-token.hand-over';
-    const requested = { operation, on: { cluster, clusterId }, detail: key.fingerprint } as const;
-    await verifyApproved(deployment, invitation.cid, wanted.authority, requested, begins);
+    const { authority } = wanted;
+    if (!authority)
+      throw new RunbookError('NOT_APPROVED', 'A token for a person needs approvals.', { needed: 'the approved plan' });
+    // A ceremony that has sent key shares, in any epoch, is completed: it needs no authority to begin again.
+    const epochs = await execution.keyRecords.ofRun(execution.run);
+    const wasUsed = epochs.some(({ cid, firstBurst }) => cid === invitation.cid && firstBurst !== undefined);
+    const verify = begins && !wasUsed ? verifyBeginning : verifyOperation;
+    const approved = { deployment, authority };
+    await verify(approved, { operation, on: { cluster, clusterId }, detail: key.fingerprint });
   }
   const slot = await slotOf(asked, access, version, input.attempts, key.pgpPublicKey);
   const uses = kind === 'operation-token' ? wanted.uses : [];
@@ -314,23 +320,6 @@ function demandAsked(
     observed: `${invitation.kind} for ${allowed.join(', ')} on cluster ID ${clusterId}, to key ${invitation.pgp}`,
     needed: `${kind} ${what}, cluster ID ${present.clusterId}, to key ${present.fingerprint}`,
   });
-}
-
-/** A ceremony that has sent key shares, in any epoch, is completed: it needs no authority to begin again. */
-async function verifyApproved(
-  deployment: string,
-  cid: string,
-  authority: Authority | undefined,
-  requested: AllowedOperation,
-  begins: boolean,
-): Promise<void> {
-  if (!authority)
-    throw new RunbookError('NOT_APPROVED', 'A token for a person needs approvals.', { needed: 'the approved plan' });
-  const { keyRecords, run } = currentExecution();
-  const epochs = await keyRecords.ofRun(run);
-  const wasUsed = epochs.some((each) => each.cid === cid && each.firstBurst !== undefined);
-  const verify = begins && !wasUsed ? verifyBeginning : verifyOperation;
-  await verify({ deployment, authority }, requested);
 }
 
 /** @throws RunbookError KEY_RECORD_MISSING if the time for which the holders gave their shares is over */

@@ -41,7 +41,7 @@ export async function takeProvidedTokens(input: {
   if (invitation.collects !== 'tokens')
     throw new RunbookError('DOCUMENT_INVALID', 'This run did not ask people for operation tokens.');
   const verdicts: Taken[] = [];
-  for (const signal of await new ArrivedSignals(run).of('share', arrived))
+  for (const signal of await new ArrivedSignals().of('share', arrived))
     verdicts.push(await takeOne(deployment, invitation.targets, record, signal));
   return { verdicts };
 }

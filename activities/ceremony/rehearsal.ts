@@ -77,7 +77,7 @@ export async function openRehearsal(input: {
   const { deployment } = invitation;
   const verdicts: EnvelopeVerdict[] = [];
   const proofs: RehearsalProof[] = [];
-  for (const signal of await new ArrivedSignals(run).of('share', input.arrived)) {
+  for (const signal of await new ArrivedSignals().of('share', input.arrived)) {
     const { receipt, answer } = await openRehearsalAnswer(record, signal, inventory.people);
     const seen = verdictOf(inventory.people, signal, receipt);
     const verdict = seen.code === 'accepted' ? { ...seen, text: 'rehearsed: tool, key and access work' } : seen;

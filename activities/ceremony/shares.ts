@@ -20,10 +20,9 @@ const NO_CEREMONY_TEXT = 'refused: this run is not collecting key shares now';
 
 /** For the time without a ceremony: refuses everything, but still detects a key share in plain text. */
 export async function checkUnaskedShares(input: { readonly deployment: string; readonly arrived: readonly number[] }) {
-  const { run, inventory } = currentExecution();
-  const { people } = inventory;
+  const { people } = currentExecution().inventory;
   const verdicts: EnvelopeVerdict[] = [];
-  for (const signal of await new ArrivedSignals(run).of('share', input.arrived)) {
+  for (const signal of await new ArrivedSignals().of('share', input.arrived)) {
     const { arrival } = signal;
     const examined = await examineEnvelope(signal, NO_CEREMONY, people);
     const noticed = 'refused' in examined ? verdictOf(people, signal, examined.refused) : undefined;
@@ -73,9 +72,8 @@ export function verdictOf(
 
 /** The envelopes of these signals, opened on the host with the keys. @param given - as for {@link openShares} */
 async function openArrived(record: KeyRecord, arrivals: readonly number[], given = 0) {
-  const { run, inventory } = currentExecution();
-  const signals = await new ArrivedSignals(run).of('share', arrivals);
-  return openShares(record, signals, inventory.people, given);
+  const signals = await new ArrivedSignals().of('share', arrivals);
+  return openShares(record, signals, currentExecution().inventory.people, given);
 }
 
 /** Maximum sets of shares to try before the holders are asked again: enough for every set of 3 out of 5 shares. */

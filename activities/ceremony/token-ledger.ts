@@ -10,6 +10,7 @@ import type { Finding } from '../../src/contracts/run-facts';
 import type { RunContext } from '../../src/keys';
 import type { Records } from '../record';
 import { RecordTable } from '../record-table';
+import { currentExecution } from '../execution';
 import type { ActivityDependencies } from '../execution';
 import { notifyTargets } from '../notifications/notifications';
 
@@ -239,13 +240,11 @@ export async function sweepLedger(
 }
 
 /** The open entries of a deployment, without the tokens that the recorded result of their run contains. */
-export async function openEntries(
-  dependencies: Pick<ActivityDependencies, 'temporal' | 'records'>,
-  deployment: string,
-): Promise<LedgerEntry[]> {
+export async function openEntries(deployment: string): Promise<LedgerEntry[]> {
+  const execution = currentExecution();
   const open: LedgerEntry[] = [];
-  for (const entry of await new TokenLedger(dependencies.records).open(deployment)) {
-    const run = entry.encoded === undefined ? 'not asked' : await runOf(dependencies, entry).catch(() => 'open');
+  for (const entry of await new TokenLedger(execution.records).open(deployment)) {
+    const run = entry.encoded === undefined ? 'not asked' : await runOf(execution, entry).catch(() => 'open');
     if (run !== 'handed-on') open.push(entry);
   }
   return open;

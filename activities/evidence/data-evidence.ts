@@ -12,12 +12,11 @@ import { readHistory } from '../../src/report/run-history';
 import { clusterOf, fieldsOf } from '../../src/report/run-record';
 import type { ClusterAccess } from '../clusters';
 import { betweenClusters, currentExecution, onCluster } from '../execution';
-import type { KnownRecord } from '../record';
 import { describeReplication, kindName, readStatus, replicationOf, streamsAndLives } from '../observe';
 import { awaitState } from '../read-act-confirm';
 import type { ActivityDependencies, Execution } from '../execution';
 import { decisionsOf } from '../approvals/people';
-import { historyOf } from '../approvals/arrived-signals';
+import { ownHistory } from '../approvals/arrived-signals';
 import { believedEvidence } from '../quiesce/held-writes';
 import { MARKER_TIMEOUT_MS, lookUpMarker } from './marker';
 
@@ -40,11 +39,7 @@ export interface MarkerResult {
  * Compares the record of the deployment with what the marker says about it: the marker is outside of Temporal. A
  * problem never prevents the marker from being written.
  */
-async function recordByMarker(
-  access: ClusterAccess,
-  deployment: string,
-  place: KeyPlace,
-): Promise<Pick<KnownRecord, 'head' | 'alarms'>> {
+async function recordByMarker(access: ClusterAccess, deployment: string, place: KeyPlace) {
   const { records, log, signal } = currentExecution();
   const compared = async () => {
     const before = await access.client.keyValue.read(place, { token: await access.credential(), signal });
@@ -206,7 +201,7 @@ interface Evidence {
  * @throws RunbookError PRECONDITION_FAILED
  */
 export async function demandNoLoss(
-  { temporal, sealKeyring }: ActivityDependencies,
+  { sealKeyring }: ActivityDependencies,
   { run, signal }: Execution,
   { deployment, kind, oldPrimary, newPrimary, roots }: Evidence,
 ): Promise<void> {
@@ -218,7 +213,7 @@ export async function demandNoLoss(
   );
   const [former, next] = seen.map((each) => each?.merkleRoot);
   if (former !== undefined && former === next) return;
-  const { activities } = readHistory(await historyOf(temporal, run));
+  const { activities } = readHistory(await ownHistory());
   const held = believedEvidence(sealKeyring, run, { deployment, kind, from, to }, evidenceOf(activities, kind, from));
   if (held !== undefined && hasReached(await readStatus(newPrimary, kind, signal), held)) return;
   const decisions = await decisionsOf(deployment);

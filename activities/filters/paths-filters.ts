@@ -1,6 +1,7 @@
 import type { ExpectedFilter, FilterState, KnownFilter, PathsFilterFacts } from '../../src/contracts/activities';
 import { orElse, RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import { readKind } from '../observe';
 import { readClusterId } from '../tokens/operation-token';
 import type { Check } from '../../src/contracts/plan';
@@ -75,11 +76,8 @@ export function standing(filters: SecondaryFilters['filters']) {
  * Warnings for approvers about paths that are not mounts according to the primary, such as mistyped ones. A path that
  * cannot be checked causes no warning.
  */
-export async function notMounted(
-  source: ClusterAccess,
-  filters: readonly FilterState[],
-  signal: AbortSignal,
-): Promise<string[]> {
+export async function notMounted(source: ClusterAccess, filters: readonly FilterState[]): Promise<string[]> {
+  const { signal } = currentExecution();
   const paths = new Set(filters.flatMap((each) => (each === 'none' ? [] : canonicalPaths(each.paths))));
   const isMount = async (path: string): Promise<boolean> => {
     // The service returns the mount of any key below it; in a namespace, without the name of the namespace.
@@ -160,7 +158,7 @@ export async function findFilter(
         next: 'The filter on the primary is kept. Run filterReconciliation to apply the filter of the inventory.',
         otherwise: 'warn',
       }),
-      warnings: source && filter && !kept ? await notMounted(source, [filter], signal) : [],
+      warnings: source && filter && !kept ? await notMounted(source, [filter]) : [],
     };
   };
   return find().catch(orElse(signal, ({ code }) => refused('', code, `Find out why ${cluster} cannot be read.`)));

@@ -4,10 +4,8 @@ import type { HookEntry, HookName } from '../../src/inventory';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import { demand } from '../checks/check';
 import { hasRole } from '../checks/replication';
-import { currentExecution } from '../execution';
+import { currentExecution, onCluster } from '../execution';
 import { awaitAnswer, awaitState, beforeSending, resultOf } from '../read-act-confirm';
-import type { Clusters } from '../clusters';
-import type { Execution } from '../execution';
 import { readStatus } from '../observe';
 import { makeCall, requestOnce, runCommand } from './hook-call';
 import type { HookEnd, HookFacts } from './hook-call';
@@ -80,10 +78,10 @@ export async function callHook(request: HookRequest): Promise<ChangeResult> {
   const { hook } = request;
   const entry = clusters.deployment(request.deployment).hooks[hook];
   if (!entry) return resultOf({ outcome: 'already', calls: 0 }, `no ${hook} hook in the inventory`);
-  const facts = factsOf(clusters, request, execution);
+  const facts = factsOf(request);
   const again = execution.doubt.mayHaveSent;
   if (again && !entry.idempotent) throw unseen(hook, 'an earlier attempt may have started it; its end was not seen');
-  if (hook === 'traffic' || hook === 'release') await demandPrimary(clusters, facts, execution);
+  if (hook === 'traffic' || hook === 'release') await demandPrimary(facts);
   execution.throwIfCancelled();
   const calledAt = Date.now();
   const { signal } = execution;
@@ -101,7 +99,8 @@ export async function callHook(request: HookRequest): Promise<ChangeResult> {
 const outputText = ({ output }: HookEnd): string => (output === '' ? '' : `; its output: ${output}`);
 
 /** @throws RunbookError UNKNOWN_CLUSTER, PRECONDITION_FAILED, INVALID_INPUT: nothing was started */
-function factsOf(clusters: Clusters, { hook, deployment, ...given }: HookRequest, { run, step }: Execution): HookFacts {
+function factsOf({ hook, deployment, ...given }: HookRequest): HookFacts {
+  const { clusters, run, step } = currentExecution();
   const [from, to] = [given.from, given.to].map((name) => clusters.of(deployment, name).entry.name);
   const lock = deploymentWorkflowId(deployment);
   if (run.wid !== lock)
@@ -132,12 +131,8 @@ const STEPS: Readonly<Record<HookName, (from: string) => string>> = {
  *
  * @throws RunbookError PRECONDITION_FAILED; another error if the cluster does not report its role in time
  */
-async function demandPrimary(
-  clusters: Clusters,
-  { hook, deployment, from, to }: HookFacts,
-  execution: Execution,
-): Promise<void> {
-  const access = clusters.of(deployment, to);
+async function demandPrimary({ hook, deployment, from, to }: HookFacts): Promise<void> {
+  const { execution, clusters, access } = onCluster({ deployment, cluster: to });
   const kind = access.entry.drSet === clusters.of(deployment, from).entry.drSet ? 'dr' : 'performance';
   const read = () => readStatus(access, kind, execution.signal);
   const asked = { read, cluster: to, budgetMs: ROLE_BUDGET_MS, needed: `the role of ${to}` };

@@ -2,7 +2,6 @@ import type { Assessment } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { BatchTokenRotationEntry, Deployment } from '../../src/inventory';
 import { check } from '../checks/check';
 import { credentialFacts, missingRights } from '../checks/credentials';
@@ -29,7 +28,7 @@ export interface BatchTokenRoute {
 
 /** Reads and judges everything that a rotation depends on. Creates nothing. */
 export async function assessBatchTokenRotation(
-  request: PlanInput<InputOf<'batchTokenRotation'>>,
+  request: PlanInput<'batchTokenRotation'>,
 ): Promise<Assessment<BatchTokenRoute>> {
   const { input } = request;
   const context = currentExecution();

@@ -2,7 +2,6 @@ import type { Assessment } from '../../src/contracts/activities';
 import { usesText } from '../../src/contracts/next-commands';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import { orElse } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
@@ -21,7 +20,7 @@ import { observeCluster, readSlot } from '../observe';
 import type { PlanInput } from './observed';
 
 /** Whether the holders can be asked for an operation token. A token for a person is approved here; a kept one, in the run that claims it. */
-export function assessOperationTokenCeremony({ input }: PlanInput<InputOf<'operationTokenCeremony'>>) {
+export function assessOperationTokenCeremony({ input }: PlanInput<'operationTokenCeremony'>) {
   const { cluster, uses, keepFor = '' } = input;
   return planCeremony('operation-token', input, input.recipient, (recipient, on) => {
     const to = recipient?.fingerprint;
@@ -42,7 +41,7 @@ export function assessOperationTokenCeremony({ input }: PlanInput<InputOf<'opera
 }
 
 /** Whether the holders can be asked for a root token, which is encrypted to its recipient. */
-export function assessRootTokenCeremony({ input }: PlanInput<InputOf<'rootTokenCeremony'>>) {
+export function assessRootTokenCeremony({ input }: PlanInput<'rootTokenCeremony'>) {
   const { cluster, recipientPgpKey } = input;
   return planCeremony('root-token', input, recipientPgpKey, (recipient, on) => {
     const { fingerprint = '' } = recipient ?? {};
@@ -74,7 +73,7 @@ async function planCeremony(
   key: string | undefined,
   about: (recipient: RecipientKey | undefined, on: Named) => TokenPlan,
 ): Promise<Assessment<TokenRoute>> {
-  const { clusters, inventory, signal } = currentExecution();
+  const { clusters, signal } = currentExecution();
   const { cluster } = input;
   const deployment = clusters.deployment(input.deployment);
   const access = clusters.access(findCluster(deployment, cluster));
@@ -92,7 +91,7 @@ async function planCeremony(
   const base = {
     observations: [observation],
     site: await siteFacts(deployment.name),
-    gates: key === undefined ? {} : { ceremony: gateFacts(inventory, deployment, 'ceremony', input.requestedBy) },
+    gates: key === undefined ? {} : { ceremony: gateFacts(deployment, 'ceremony', input.requestedBy) },
     preconditions: [
       ...(recipient ? [recipientUsable(cluster, recipient)] : []),
       ...takesPart({ ...observation, reachable: reachable && clusterId !== undefined }, { planned: false }),

@@ -44,7 +44,7 @@ interface FailoverLoss {
 const NOT_IN_STEP: readonly string[] = ['merkle-diff', 'merkle-sync'];
 
 /** Unplanned change of the DR primary: the signs that it is gone, the candidate, and what may be lost. */
-export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>): Promise<Assessment<FailoverRoute>> {
+export async function assessDrFailover(request: PlanInput<'drFailover'>): Promise<Assessment<FailoverRoute>> {
   const { input } = request;
   const context = currentExecution();
   const observed = await observe('drFailover', request);

@@ -35,9 +35,7 @@ import type { Observed, PlanInput } from './observed';
 type Sides = Exclude<ReturnType<typeof findSides>, Check>;
 
 /** A planned change of the DR primary: what was read, judged, and may be approved. */
-export async function assessDrSwitchover(
-  request: PlanInput<InputOf<'drSwitchover'>>,
-): Promise<Assessment<SwitchoverRoute>> {
+export async function assessDrSwitchover(request: PlanInput<'drSwitchover'>): Promise<Assessment<SwitchoverRoute>> {
   const { input } = request;
   const observed = await observe('drSwitchover', request, [input.to, input.from]);
   const { deployment } = observed;

@@ -40,7 +40,7 @@ export interface TeardownRoute {
 
 /** A replication role ends: which clusters that cuts off, and what it costs later (facts 2.4, 2.10). */
 export async function assessReplicationTeardown(
-  request: PlanInput<InputOf<'replicationTeardown'>>,
+  request: PlanInput<'replicationTeardown'>,
 ): Promise<Assessment<TeardownRoute>> {
   const { input } = request;
   const { kind, cluster } = input;
@@ -188,7 +188,7 @@ export interface DecommissionRoute {
 
 /** A secondary is cut off for good (facts 8.7, 9.12). */
 export async function assessSecondaryDecommission(
-  request: PlanInput<InputOf<'secondaryDecommission'>>,
+  request: PlanInput<'secondaryDecommission'>,
 ): Promise<Assessment<DecommissionRoute>> {
   const { input } = request;
   const { kind, acknowledgeLastSecondary } = input;

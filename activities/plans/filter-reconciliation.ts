@@ -44,7 +44,7 @@ export interface FilterRoute {
 
 /** Changes the paths filters of a performance primary to the wanted ones. */
 export async function assessFilterReconciliation(
-  request: PlanInput<InputOf<'filterReconciliation'>>,
+  request: PlanInput<'filterReconciliation'>,
 ): Promise<Assessment<FilterRoute>> {
   const { input } = request;
   const observed = await observe('filterReconciliation', request, [...Object.keys(input.filters ?? {}), input.primary]);
@@ -78,11 +78,7 @@ export async function assessFilterReconciliation(
   const changes = changesOf(secondaries);
   const route: FilterRoute = { primary: primary.cluster, secondaries, changes };
   const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
-  const unseen = await notMounted(
-    source,
-    changes.map((each) => each.wanted),
-    signal,
-  );
+  const wantedNow = changes.map((each) => each.wanted);
   return {
     ...observed.base(changes.length > 0 && 'filter'),
     preconditions: [
@@ -96,7 +92,7 @@ export async function assessFilterReconciliation(
     plan: observed.plan({
       clusters: [primary, ...changed],
       operations: operationsOf(primary, changed, changes),
-      warnings: [...unseen, ...new Set(changes.map(warningsOf))],
+      warnings: [...(await notMounted(source, wantedNow)), ...new Set(changes.map(warningsOf))],
       steps: [
         ...changes.map(stepOf),
         ...changed.map(({ cluster }) => `Compare the dynamic filter of ${cluster} on both clusters`),

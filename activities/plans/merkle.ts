@@ -23,7 +23,7 @@ const REINDEX = 'sys/replication/dr/secondary/reindex';
 
 /** A Merkle check needs a token of the DR secondary, and no approval. */
 export async function assessMerkleCheck(
-  request: PlanInput<InputOf<'merkleCheck'>>,
+  request: PlanInput<'merkleCheck'>,
 ): Promise<Assessment<Pick<ReindexRoute, 'tokenSource'>>> {
   const { cluster } = request.input;
   const { observed, target, role, reindex } = await observeTree('merkleCheck', request);
@@ -45,7 +45,7 @@ export async function assessMerkleCheck(
 }
 
 /** What speaks against a reindex, what it costs, and what people approve. */
-export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>): Promise<Assessment<ReindexRoute>> {
+export async function assessDrReindex(request: PlanInput<'drReindex'>): Promise<Assessment<ReindexRoute>> {
   const { input } = request;
   const { cluster, diff, force, skipFlush } = input;
   const { observed, target, others, role, reindex } = await observeTree('drReindex', request);
@@ -80,10 +80,7 @@ export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>):
 }
 
 /** Reads all clusters, and whether a reindex of the named one is in progress. */
-async function observeTree(
-  runbook: 'merkleCheck' | 'drReindex',
-  request: PlanInput<InputOf<'merkleCheck'> | InputOf<'drReindex'>>,
-) {
+async function observeTree(runbook: 'merkleCheck' | 'drReindex', request: PlanInput<'merkleCheck' | 'drReindex'>) {
   const { cluster } = request.input;
   const observed = await observe(runbook, request, [cluster]);
   const { access, signal } = observed;

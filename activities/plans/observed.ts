@@ -3,7 +3,7 @@ import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Check, GateName } from '../../src/contracts/plan';
-import type { ReplicationKind, TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
+import type { InputOf, ReplicationKind, TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import { drSetOf, findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
@@ -19,12 +19,14 @@ import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { describeFilter, withheld } from '../filters/paths-filters';
 
-/** What every plan is made from. */
-export interface PlanInput<I> {
+interface PlanFrom<I> {
   readonly input: I;
   /** The fingerprint of this run's own ceremony, whose attempt is ours. */
   readonly ownFingerprint?: string | undefined;
 }
+
+/** What the plan of a runbook is made from. */
+export type PlanInput<R extends RunbookName> = PlanFrom<InputOf<R>>;
 
 /** A deployment as it was read: every check uses this, and what it reads itself. */
 export type Observed = ReturnType<typeof observedOf>;
@@ -33,7 +35,7 @@ export type Observed = ReturnType<typeof observedOf>;
 export type Observing = Awaited<ReturnType<typeof observe>>;
 
 /** Names the source of the token for a DR operation; by default the one of the inventory. */
-type Asking = PlanInput<{ readonly tokenSource?: TokenSourceChoice | undefined }>;
+type Asking = PlanFrom<{ readonly tokenSource?: TokenSourceChoice | undefined }>;
 
 /** What was read of a deployment, and the further reads that checks make. */
 export function observedOf(
@@ -122,10 +124,10 @@ export function observedOf(
  */
 export async function observe(
   runbook: RunbookName,
-  asking: Asking & PlanInput<Planning['input']>,
+  asking: Asking & PlanFrom<Planning['input']>,
   named: readonly (string | undefined)[] = [],
 ) {
-  const { clusters, inventory, signal } = currentExecution();
+  const { clusters, signal } = currentExecution();
   const { input } = asking;
   const { deployment: name } = input;
   const deployment = clusters.deployment(name);
@@ -139,7 +141,7 @@ export async function observe(
       observations,
       site,
       gates: Object.fromEntries(
-        applicable(gates).map((gate) => [gate, gateFacts(inventory, deployment, gate, input.requestedBy)]),
+        applicable(gates).map((gate) => [gate, gateFacts(deployment, gate, input.requestedBy)]),
       ),
     }),
   };

@@ -6,7 +6,7 @@ import type {
 } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import { RunbookError, orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
@@ -35,10 +35,8 @@ import { snapshotWanted } from '../snapshots/snapshots';
 import { FINAL_STATE, issuingRights, observe } from './observed';
 import type { Observed, PlanInput } from './observed';
 
-type OnboardingInput = InputOf<'drSecondaryOnboarding'> | InputOf<'performanceSecondaryOnboarding'>;
-
 /** A cluster without replication becomes primary. One that is already primary is left unchanged, without an approval. */
-export async function assessPrimaryEnablement(request: PlanInput<InputOf<'primaryEnablement'>>) {
+export async function assessPrimaryEnablement(request: PlanInput<'primaryEnablement'>) {
   const { kind, cluster } = request.input;
   const observed = await observe('primaryEnablement', request, [cluster]);
   const primary = observed.of(cluster);
@@ -69,12 +67,12 @@ export async function assessPrimaryEnablement(request: PlanInput<InputOf<'primar
 }
 
 /** A cluster without replication becomes a DR secondary, which wipes it. */
-export function assessDrSecondaryOnboarding(request: PlanInput<InputOf<'drSecondaryOnboarding'>>) {
+export function assessDrSecondaryOnboarding(request: PlanInput<'drSecondaryOnboarding'>) {
   return planOnboarding('dr', request, 'none');
 }
 
 /** A cluster without replication becomes a performance secondary, which wipes it. */
-export function assessPerformanceSecondaryOnboarding(request: PlanInput<InputOf<'performanceSecondaryOnboarding'>>) {
+export function assessPerformanceSecondaryOnboarding(request: PlanInput<'performanceSecondaryOnboarding'>) {
   const { deployment, secondary = '', filter } = request.input;
   const { pathsFilters } = currentExecution().clusters.deployment(deployment);
   return planOnboarding('performance', request, filter === 'inventory' ? pathsFilters[secondary] : filter);
@@ -88,7 +86,7 @@ export function assessPerformanceSecondaryOnboarding(request: PlanInput<InputOf<
  */
 async function planOnboarding(
   kind: ReplicationKind,
-  request: PlanInput<OnboardingInput>,
+  request: PlanInput<'drSecondaryOnboarding' | 'performanceSecondaryOnboarding'>,
   wanted: FilterState | undefined,
 ): Promise<Assessment<SecondaryOnboardingRoute>> {
   const { input } = request;
@@ -136,7 +134,7 @@ async function planOnboarding(
       ...parts.warnings,
       !isPrimary &&
         `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for a few seconds.`,
-      ...(filter && holds ? await notMounted(source, [filter], signal) : []),
+      ...(filter && holds ? await notMounted(source, [filter]) : []),
     ],
     steps: [...parts.steps, FINAL_STATE],
     choices: { kind, ...parts.choices, ...(kind === 'performance' && { filter: describeFilter(filter) }) },

@@ -37,7 +37,7 @@ const NOBODY_HELD: Quiescing = { by: 'none', checks: [], warnings: [], step: und
 
 /** A performance secondary becomes primary, planned or in place of a primary that is gone (facts 8.6). */
 export async function assessPerformancePromotion(
-  request: PlanInput<InputOf<'performancePromotion'>>,
+  request: PlanInput<'performancePromotion'>,
 ): Promise<Assessment<PromotionRoute>> {
   const { input } = request;
   const observed = await observe('performancePromotion', request, [input.to, input.from]);

@@ -60,16 +60,19 @@ type Rejoining = Assessment<RejoinRoute>;
 const GATE = { dr: 'plan', performance: 'promote' } as const;
 
 /** A primary that was replaced is back: it is demoted before it is unfenced, and joins the one that serves. */
-export function assessDrRejoin(request: PlanInput<InputOf<'drRejoin'>>): Promise<Rejoining> {
+export function assessDrRejoin(request: PlanInput<'drRejoin'>): Promise<Rejoining> {
   return assessRejoin('dr', request);
 }
 
 /** The same for performance replication: its paths filter is written before it joins. */
-export function assessPerformanceRejoin(request: PlanInput<InputOf<'performanceRejoin'>>): Promise<Rejoining> {
+export function assessPerformanceRejoin(request: PlanInput<'performanceRejoin'>): Promise<Rejoining> {
   return assessRejoin('performance', request);
 }
 
-async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInput>): Promise<Rejoining> {
+async function assessRejoin(
+  kind: ReplicationKind,
+  request: PlanInput<'drRejoin' | 'performanceRejoin'>,
+): Promise<Rejoining> {
   const { input } = request;
   const { cluster } = input;
   const observed = await observe(`${kind}Rejoin`, request, [cluster]);

@@ -33,7 +33,7 @@ interface Pair {
 
 /** A secondary follows another primary. */
 export async function assessSecondaryRepointing(
-  request: PlanInput<InputOf<'secondaryRepointing'>>,
+  request: PlanInput<'secondaryRepointing'>,
 ): Promise<Assessment<RepointingRoute>> {
   const { input } = request;
   const { kind, addresses } = input;

@@ -271,7 +271,7 @@ export async function releaseQuota(
   });
   if (exempt === undefined) return resultOf(changed, `${cluster}: no quota of a run`);
   try {
-    await restoreExempt(execution, access, token, exempt);
+    await restoreExempt(access, token, exempt);
   } catch (error) {
     // Clients are already released: nothing waits for this.
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
@@ -291,13 +291,9 @@ function notRestored(cluster: string, code: string, exempt: readonly string[]): 
 }
 
 /** Removes only paths that a run adds and that were not exempt before: the list came through Temporal. */
-async function restoreExempt(
-  execution: Execution,
-  access: ClusterAccess,
-  token: ClusterAccess,
-  before: readonly string[],
-): Promise<void> {
-  const { clusters, signal } = currentExecution();
+async function restoreExempt(access: ClusterAccess, token: ClusterAccess, before: readonly string[]): Promise<void> {
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
   const { name: cluster, deployment } = access.entry;
   const { limits, ...site } = clusters.deployment(deployment);
   const added = exemptPaths(site).filter((path) => !before.includes(path));

@@ -15,7 +15,7 @@ import { auditChecks, clusterChecks, filterChecks } from './clusters';
 import { credentialChecks } from './credentials';
 import { planChecks } from './plans';
 import { codeOf, concerning, readTopology, unread, within } from './reading';
-import type { Judged, ReadinessContext, ServiceContext } from './reading';
+import type { Judged, ServiceContext } from './reading';
 import { peopleChecks, rehearsalChecks, runChecks, samplerChecks, workerChecks } from './site';
 import { lastCheck, pointsOf, summarize, notifyChange } from './summary';
 
@@ -38,10 +38,10 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
     readTopology(execution, deployment),
     within(signal, (limited) => readWalSamples(execution, name, limited)).catch(() => ({ samples: [], unattested: 0 })),
     // A check is complete on its own: if the last one cannot be read, there is nothing to compare with.
-    recorded(execution, 'the last readiness check cannot be read', () => lastCheck.get(execution.records, name)),
+    recorded('the last readiness check cannot be read', () => lastCheck.get(execution.records, name)),
   ]);
   const access = (cluster: string) => clusters.of(name, cluster);
-  const context: ReadinessContext = { ...topology, execution, access, now: Date.now(), proofs: new Map() };
+  const context: ServiceContext = { ...topology, execution, access, now: Date.now(), proofs: new Map() };
   execution.progress('reading credentials and filters');
   const checks = await allChecks(signal, {
     ...serviceGroups(execution.inventory, context),
@@ -51,12 +51,12 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
       return concerning('switchover', [judged]);
     },
     'wal-sampler': () => samplerChecks(deployment, sampled, context.now),
-    runs: () => runChecks(context, held),
-    worker: () => workerChecks(context),
+    runs: () => runChecks(name, held),
+    worker: () => workerChecks(deployment),
     rehearsals: () => rehearsalChecks(context),
   });
   const readiness = summarize(topology, pointsOf(checks), earlier, context.now);
-  await notifyChange(execution, readiness, earlier);
+  await notifyChange(readiness, earlier);
   await keepReadiness(context, readiness, began);
   return {
     site: await siteFacts(name),
@@ -119,14 +119,10 @@ async function allChecks(signal: AbortSignal, groups: Groups): Promise<readonly 
  * Records a check for the next one. If that fails, the next one has less to compare, and this one is unaffected. A batch
  * token that its rotation proved after this check began is not the one that was looked up here: its proof stays.
  */
-async function keepReadiness(
-  { execution, proofs }: ReadinessContext,
-  result: ReadinessResult,
-  began: number,
-): Promise<void> {
-  await recorded(execution, 'this readiness check cannot be recorded', () => {
+async function keepReadiness({ proofs }: ServiceContext, result: ReadinessResult, began: number): Promise<void> {
+  await recorded('this readiness check cannot be recorded', () => {
     const { put } = lastCheck.changes([['', result]]);
-    return execution.records.change(result.deployment, (values) => {
+    return currentExecution().records.change(result.deployment, (values) => {
       const isNewer = (cluster: string) => Date.parse(batchTokenProofs.from(values, cluster)?.at ?? '') > began;
       const proven = batchTokenProofs.changes([...proofs].filter(([cluster]) => !isNewer(cluster)));
       return { ...proven, put: { ...put, ...proven.put } };
@@ -135,11 +131,8 @@ async function keepReadiness(
 }
 
 /** Reads or writes the record; a failure is logged, and does not affect the check. */
-async function recorded<T>(
-  { log, signal }: ActivityContext,
-  failure: string,
-  act: () => Promise<T>,
-): Promise<T | undefined> {
+async function recorded<T>(failure: string, act: () => Promise<T>): Promise<T | undefined> {
+  const { log, signal } = currentExecution();
   try {
     return await within(signal, act);
   } catch (error) {

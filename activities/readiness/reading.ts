@@ -42,12 +42,7 @@ export interface Topology {
   readonly sets: readonly DrSet[];
 }
 
-/** What the readiness checks use, and what they need for further reads. */
-export interface ReadinessContext extends ServiceContext {
-  readonly execution: ActivityContext;
-}
-
-/** The part that needs only the clusters: neither a run nor a worker. */
+/** What the readiness checks use, and what they need for further reads: neither a run nor a worker. */
 export interface ServiceContext extends Topology {
   readonly execution: Pick<ActivityContext, 'signal'>;
   readonly access: (cluster: string) => ClusterAccess;

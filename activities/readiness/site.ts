@@ -13,18 +13,15 @@ import type { LedgerEntry } from '../ceremony/token-ledger';
 import { openEntries, TokenLedger, isReserved } from '../ceremony/token-ledger';
 import type { OpenRun } from '../checks/runs';
 import { asWarning, check } from '../checks/check';
+import { currentExecution } from '../execution';
 import { concerning, readChecks, unread } from './reading';
-import type { DrSet, Judged, ReadinessContext, Topology } from './reading';
+import type { DrSet, Judged, ServiceContext, Topology } from './reading';
 
 /* The site around the service: active runs, tokens left behind, keys of the worker, samples. */
 
 /** Active runs, and what earlier ones left: tokens in the record, and values under seal keys that were removed too early. */
-export async function runChecks(
-  { execution, deployment }: ReadinessContext,
-  held: Promise<OpenRun | undefined>,
-): Promise<Judged[]> {
-  const { records, sealKeyring, signal, temporal } = execution;
-  const { name } = deployment;
+export async function runChecks(name: string, held: Promise<OpenRun | undefined>): Promise<Judged[]> {
+  const { records, sealKeyring, signal, temporal } = currentExecution();
   const lock = deploymentWorkflowId(name);
   const missingKeys = async (limited: AbortSignal) => {
     const run = await held;
@@ -43,7 +40,7 @@ export async function runChecks(
   const checks = [
     readChecks(signal, { name: 'lock', needed: NO_OTHER_RUN }, async () => lockChecks(lock, await held)),
     readChecks(signal, { name: RECORDED, needed: NONE_LEFT }, async () => {
-      const entries = await openEntries(execution, name);
+      const entries = await openEntries(name);
       return judgeRecordedTokens(entries, (await held.catch(() => undefined))?.runId);
     }),
     readChecks(signal, sealKeys, async (limited) => {
@@ -94,9 +91,8 @@ export function judgeRecordedTokens(entries: readonly LedgerEntry[], working: st
 }
 
 /** The worker itself: its inventory and its directories. */
-export async function workerChecks({ execution, deployment }: ReadinessContext): Promise<Judged[]> {
-  const { inventory, inventoryRefusal: refusal, keyRecords, signal } = execution;
-  const { laboratory, name, snapshot } = deployment;
+export async function workerChecks({ laboratory, name, snapshot }: Deployment): Promise<Judged[]> {
+  const { inventory, inventoryRefusal: refusal, keyRecords, signal } = currentExecution();
   const keyStorage = { name: 'key-storage', needed: 'the directory of ceremony keys is usable and memory-backed' };
   const directory = snapshot === undefined || snapshot.to === 'hook' ? undefined : snapshot.to;
   return [
@@ -222,8 +218,8 @@ function gateCheck(inventory: Inventory, deployment: Deployment, gate: GateName,
 }
 
 /** Whether every holder and stand-by holder has completed a recent rehearsal with the current keys. */
-export async function rehearsalChecks({ deployment, execution, now }: ReadinessContext): Promise<Judged[]> {
-  const { inventory, signingKey, records, signal } = execution;
+export async function rehearsalChecks({ deployment, now }: ServiceContext): Promise<Judged[]> {
+  const { inventory, signingKey, records, signal } = currentExecution();
   const facts = { people: inventory.people, workers: signingKey.kid };
   return readChecks(signal, { name: 'rehearsed', needed: 'the rehearsals in the record' }, async () => {
     return judgeRehearsals(deployment, facts, await rehearsals.all(records, deployment.name), now);

@@ -5,7 +5,8 @@ import { changeText, isWorse, redFirst } from '../../src/contracts/words';
 import type { Notification } from '../../src/contracts/notifications';
 import { findDeployment } from '../../src/inventory';
 import { redact } from '../../src/keys';
-import type { ActivityContext, ActivityDependencies } from '../execution';
+import { currentExecution } from '../execution';
+import type { ActivityDependencies } from '../execution';
 import { notifyTargets } from '../notifications/notifications';
 import { RecordTable } from '../record-table';
 import { QUESTIONS } from './reading';
@@ -137,11 +138,7 @@ const ENDS = new Set([
 ]);
 
 /** Notifies people that a verdict is better or worse than at the last check; also of a first one that is not ready. */
-export async function notifyChange(
-  execution: ActivityContext,
-  readiness: ReadinessResult,
-  earlier: EarlierReadiness | undefined,
-): Promise<void> {
+export async function notifyChange(readiness: ReadinessResult, earlier: EarlierReadiness | undefined): Promise<void> {
   const { deployment, at, switchover, failover, changes } = readiness;
   const before = earlier && { switchover: earlier.switchover, failover: earlier.failover };
   const ending = changes.filter(({ change, id }) => change === 'worse' && ENDS.has(id));
@@ -156,6 +153,7 @@ export async function notifyChange(
     // Space is limited: what expires soon comes first.
     leftToDo: [...new Set([...ending, ...changes])].map(changeText),
   };
+  const execution = currentExecution();
   await notifyTargets(execution, deployment, notification, execution.run);
 }
 

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
-import type { Client } from '@temporalio/client';
 import { RUNBOOK_NAMES, deploymentWorkflowId, holdsDeploymentLock, webUiLink } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import { nextCommandOf, shellLine } from '../../src/contracts/next-commands';
@@ -57,7 +56,7 @@ export async function requestTakeOver(asked: {
   const until = performance.now() + ANSWER_MS;
   const awaited = async <T>(read: (status: RunStatus) => T | undefined): Promise<T | undefined> => {
     for (;;) {
-      const status = await statusOf(temporal, workflowId, runId);
+      const status = await statusOf(workflowId, runId);
       const found = status && read(status);
       if (found !== undefined || performance.now() > until) return found;
       await delay(ASK_EVERY_MS);
@@ -100,7 +99,7 @@ export async function describeRun({ workflowId }: { readonly workflowId: string 
     status: status.name,
     taskQueue: escapeUntrusted(taskQueue),
     /** As the server recorded it, or as the client called itself. */
-    startedBy: await starterOf(temporal, { ns: run.ns, wid: workflowId, rid: runId }),
+    startedBy: await starterOf({ ns: run.ns, wid: workflowId, rid: runId }),
     /** What an administrator runs, if no runbook of these workers holds the lock. */
     ...(ours && taskQueue === Context.current().info.taskQueue
       ? {}
@@ -119,8 +118,8 @@ function terminateCommand(ns: string, workflowId: string, runId: string): string
   return shellLine('temporal', 'workflow', 'terminate', ...which, '--reason', 'not a run of these workers');
 }
 
-async function starterOf(temporal: Client, run: RunContext): Promise<string> {
-  const started = await startOf(temporal, run);
+async function starterOf(run: RunContext): Promise<string> {
+  const started = await startOf(run);
   const identity = started?.workflowExecutionStartedEventAttributes?.identity;
   return escapeUntrusted(
     started?.principal?.name ?? (identity ? `${identity} (as the client called itself)` : 'unknown'),
@@ -133,7 +132,8 @@ const ASK_EVERY_MS = 250;
 const ASK_WITHIN_MS = 3_000;
 
 /** The status of a run; undefined if no worker answers for it. */
-async function statusOf(temporal: Client, workflowId: string, runId: string): Promise<RunStatus | undefined> {
+async function statusOf(workflowId: string, runId: string): Promise<RunStatus | undefined> {
+  const { temporal } = currentExecution();
   try {
     const handle = temporal.workflow.getHandle(workflowId, runId);
     return await temporal.withDeadline(Date.now() + ASK_WITHIN_MS, () =>

@@ -7,7 +7,7 @@ import type { RecordedActivity, RunHistory } from '../../src/report/run-history'
 import { readHistory } from '../../src/report/run-history';
 import { clusterOf, fieldsOf, listOf } from '../../src/report/run-record';
 import { STEPS_MS } from '../approvals/authority';
-import { historyOf } from '../approvals/arrived-signals';
+import { ownHistory } from '../approvals/arrived-signals';
 import { Deadline } from '../read-act-confirm';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
@@ -57,7 +57,7 @@ export interface RoleOpinions {
  * @throws RunbookError STATE_DIVERGED if it is primary; PRECONDITION_FAILED if the proof fails
  */
 export async function proveNotPrimary(
-  { inventory, temporal, run, signal, timing }: ActivityContext,
+  { inventory, signal, timing }: ActivityContext,
   promotion: Promotion,
   memory: ProofMemory,
 ): Promise<string | undefined> {
@@ -65,7 +65,7 @@ export async function proveNotPrimary(
   const { name } = other.entry;
   const first = await askUntilSettled(other, kind, timing.lagMs);
   refusePrimary(name, first, kind);
-  const record = readHistory(await historyOf(temporal, run));
+  const record = readHistory(await ownHistory());
   const promotions = promotionsIn(record, kind).filter((each) => clusterOf(each) === name);
   if (promotions.some(({ state }) => state === 'running'))
     throw unproven(name, first, `a promotion of ${name} is under way`, kind);
@@ -100,8 +100,7 @@ function wasRefused({ state, failure }: RecordedActivity): boolean {
  */
 export async function refusePossiblyPromoted(silent: readonly { readonly name: string }[]): Promise<void> {
   if (silent.length === 0) return;
-  const { temporal, run } = currentExecution();
-  const promotions = promotionsIn(readHistory(await historyOf(temporal, run)), 'dr');
+  const promotions = promotionsIn(readHistory(await ownHistory()), 'dr');
   const uncertain = silent.find(({ name }) => promotions.some((each) => clusterOf(each) === name && !wasRefused(each)));
   if (!uncertain) return;
   const { name } = uncertain;

@@ -8,8 +8,7 @@ import { missingRights, rightsText } from '../checks/credentials';
 import { hasRole } from '../checks/replication';
 import { acceptedBy } from '../checks/tokens';
 import type { ClusterAccess } from '../clusters';
-import { onCluster } from '../execution';
-import type { Execution } from '../execution';
+import { currentExecution, onCluster } from '../execution';
 import { observeCluster, readKind } from '../observe';
 import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
@@ -41,8 +40,8 @@ export async function rotateBatchToken(input: RotationInput) {
   // Check the record first: a token that cannot be stored would be one that nobody holds.
   await records.read(name);
 
-  const token = await makeToken(execution, primary, entry);
-  const proven = await proveToken(primary, token, entry, needed, signal);
+  const token = await makeToken(primary, entry);
+  const proven = await proveToken(primary, token, entry, needed);
   const taken = await Promise.all(
     seen
       .filter(({ dr }) => dr?.mode === 'secondary')
@@ -97,11 +96,8 @@ const MAX_REQUESTS = 3;
 const SHORTER_SECONDS = 60;
 
 /** Creates a token by the role. A refusal is final. After a lost answer, the next request creates another token. */
-async function makeToken(
-  execution: Execution,
-  primary: ClusterAccess,
-  { role, policy, ttlMs }: BatchTokenRotationEntry,
-): Promise<Secret<'batch-token'>> {
+async function makeToken(primary: ClusterAccess, { role, policy, ttlMs }: BatchTokenRotationEntry) {
+  const execution = currentExecution();
   const seconds = Math.ceil(ttlMs / 1000);
   for (let tries = 1; ; tries += 1) {
     execution.throwIfCancelled();
@@ -136,8 +132,8 @@ async function proveToken(
   token: Secret<'batch-token'>,
   { role, policy, ttlMs }: BatchTokenRotationEntry,
   needed: readonly PolicyGrant[],
-  signal: AbortSignal,
 ) {
+  const { signal } = currentExecution();
   const cluster = primary.entry.name;
   const { sys } = primary.client;
   const { type, orphan, policies, expireTime, ttlSeconds = 0 } = await sys.lookupSelf({ token, signal });

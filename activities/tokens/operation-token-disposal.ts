@@ -4,7 +4,6 @@ import type { OperationTokenReference, Sealed } from '../../src/contracts/ceremo
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { attestedName, escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { gateOf, judgeGate, verifiedApprovals, verifyBeginning } from '../approvals/authority';
@@ -92,8 +91,8 @@ function beforeItWasMade(
 /** Finds the tokens in a deployment's record, and what can be done about them now. */
 export async function assessOperationTokenDisposal({
   input,
-}: PlanInput<InputOf<'operationTokenDisposal'>>): Promise<Assessment<{ readonly tokens: readonly LedgerToken[] }>> {
-  const { clusters, inventory } = currentExecution();
+}: PlanInput<'operationTokenDisposal'>): Promise<Assessment<{ readonly tokens: readonly LedgerToken[] }>> {
+  const { clusters } = currentExecution();
   const { deployment, cluster, forget, provided } = input;
   for (const named of [cluster, provided]) if (named !== undefined) clusters.of(deployment, named);
   const [all, observations] = await Promise.all([tokensOf(deployment), observeDeployment(deployment)]);
@@ -110,9 +109,7 @@ export async function assessOperationTokenDisposal({
   return {
     observations,
     site: await siteFacts(deployment),
-    gates: forget
-      ? { ceremony: gateFacts(inventory, clusters.deployment(deployment), 'ceremony', input.requestedBy) }
-      : {},
+    gates: forget ? { ceremony: gateFacts(clusters.deployment(deployment), 'ceremony', input.requestedBy) } : {},
     preconditions: forget
       ? forget.map((number) => isOrphan(number, tokens))
       : about
@@ -310,13 +307,13 @@ function namedOnly(state: TokenDisposal['state'], cluster: string, finding: Find
 }
 
 async function entryIn({ deployment, cluster, entry: id }: OnCluster & { readonly entry: string }) {
-  const entries = await openEntries(currentExecution(), deployment);
+  const entries = await openEntries(deployment);
   return entries.find((each) => each.cluster === cluster && each.id === id);
 }
 
 /** Numbers tokens by age, from 1, so that numbers stay the same in the next plan unless an older token is removed. */
 async function tokensOf(deployment: string) {
-  const entries = await openEntries(currentExecution(), deployment);
+  const entries = await openEntries(deployment);
   const sorted = entries.toSorted((one, other) => one.at.localeCompare(other.at));
   return Promise.all(
     sorted.map(async (entry, index) => {

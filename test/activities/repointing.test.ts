@@ -148,7 +148,7 @@ describe('a DR secondary', () => {
     bench.always(ISSUE, { status: 500 }, 'west');
     const failure = await bench.failure('updatePrimary', input(), { attempt: 2, spentMs: 60_000 });
     expect(failure).toMatchObject({
-      ...{ retryable: false, message: holding('issued no activation token within 60 s') },
+      ...{ retryable: false, message: holding('Not seen within 60 s: an activation token of west') },
     });
     const [update, issue] = calls();
     expect([update - before[0], issue - before[1] < 8]).toEqual([0, true]);
