@@ -1,7 +1,7 @@
 import { ServiceClient } from '../src/vault';
 import type { TokenGuard } from '../src/vault';
 import { RunbookError } from '../src/errors';
-import type { ClusterEntry, CredentialSource, Deployment } from '../src/inventory';
+import type { ClusterEntry, Deployment } from '../src/inventory';
 import { describeSource, findCluster, findDeployment, readCredential } from '../src/inventory';
 import { Secret } from '../src/secret';
 import type { ActivityDependencies } from './execution';
@@ -126,7 +126,8 @@ export class Clusters {
   #batchToken(entry: ClusterEntry): Promise<Secret<'batch-token'>> | undefined {
     const { batchToken: source } = entry;
     const { records, sealKeyring } = this.#dependencies;
-    if (source !== 'record') return source && prepared(source);
+    if (source !== 'record')
+      return source && readCredential(source).then((token) => new Secret('batch-token', token.reveal()));
     return records && sealKeyring && openBatchToken({ records, sealKeyring }, entry);
   }
 
@@ -144,8 +145,4 @@ export class Clusters {
     this.#clients.set(entry.name, { client, of });
     return client;
   }
-}
-
-async function prepared(source: CredentialSource): Promise<Secret<'batch-token'>> {
-  return new Secret('batch-token', (await readCredential(source)).reveal());
 }

@@ -160,7 +160,8 @@ async function executeActivity(
   const doubt = { mayHaveSent: info.attempt > 1, since: performance.now() };
   try {
     const run = runOf(context);
-    const step = stepOf(input.headers['step']);
+    const { step: header } = input.headers;
+    const step = STEP.safeParse(header && payloadConverter.fromPayload(header)).data;
     checkInput(info.activityType, input.args[0]);
     if (changes) refuseAfterReset(run, step);
     return await heartbeating(context, { ...given, run, step, doubt }, (execution) =>
@@ -218,10 +219,6 @@ function runOf({ info }: Context): RunContext {
     needed: 'an activity of a run',
     next: 'Start the runbook instead. The account that started this activity has more rights in this namespace than anybody needs.',
   });
-}
-
-function stepOf(header: ActivityExecuteInput['headers'][string] | undefined): StepHeader | undefined {
-  return STEP.safeParse(header && payloadConverter.fromPayload(header)).data;
 }
 
 function refuseAfterReset({ rid }: RunContext, step: StepHeader | undefined): void {

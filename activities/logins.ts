@@ -276,19 +276,14 @@ export class Logins {
 
   /** The member that serves logins now: the cluster itself if it does, otherwise the primary of its DR set. */
   async #serving({ login, members }: Session, signal?: AbortSignal): Promise<Serving> {
-    const modes = async (entries: readonly ClusterEntry[]) =>
-      Promise.all(
-        entries.map(async (entry) => {
-          const client = this.#client(entry, login);
-          return { entry, client, mode: await modeOf(client, signal) };
-        }),
-      );
-    const [own] = members;
+    const ask = async (entry: ClusterEntry) => {
+      const client = this.#client(entry, login);
+      return { entry, client, mode: await modeOf(client, signal) };
+    };
+    const [own, ...others] = members;
+    const seen = own ? [await ask(own)] : [];
     // Its own answer is enough: the others may be dead, and a cluster that serves does not accept their tokens.
-    const asked = await modes(members.slice(0, 1));
-    const seen = asked.some(({ mode }) => SERVES.includes(mode))
-      ? asked
-      : [...asked, ...(await modes(members.slice(1)))];
+    if (!seen.some(({ mode }) => SERVES.includes(mode))) seen.push(...(await Promise.all(others.map(ask))));
     const serving = SERVES.map((mode) => seen.find((each) => each.mode === mode)).find((each) => each !== undefined);
     if (serving !== undefined) return serving;
     throw new RunbookError('CREDENTIAL_UNAVAILABLE', `No cluster of DR set ${own?.drSet ?? ''} serves logins now.`, {

@@ -109,7 +109,7 @@ export async function ceremonyToken(
   signal: AbortSignal,
 ): Promise<Secret | undefined> {
   const way = await findCeremonyWay(access, { kind, version, signal });
-  if (isIn(way.access)) return way.token;
+  if (way.access !== 'refused' && way.access !== 'no-credential') return way.token;
   const { name } = access.entry;
   throw new RunbookError(
     'CEREMONY_CLOSED',
@@ -131,10 +131,6 @@ function openingText({ entry }: ClusterAccess, kind: GeneratedTokenKind): string
     `Only if none is available: on every node of ${name} (${addresses.join(', ')}), including standbys, put \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\` at the top level of the server's configuration file. On each of them run \`kill -HUP $(pidof vault)\` (no restart: a node that does not unseal itself would stay sealed), then retry.`,
     'Meanwhile anybody who can reach the cluster can occupy or cancel its single generation slot; nobody gets a token without the key shares. Remove the line after the run.',
   ].join(' ');
-}
-
-export function isIn(access: CeremonyAccess): boolean {
-  return access === 'not-needed' || access === 'accepted' || access === 'open';
 }
 
 const NEEDED: Readonly<Record<GeneratedTokenKind, string>> = {

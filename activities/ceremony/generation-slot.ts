@@ -64,7 +64,9 @@ export async function startOwn(execution: Execution, slot: Slot): Promise<Genera
     if (present.started) {
       if (!isOurs(slot, present)) throw foreignAttempt(slot, present);
       if (tries >= MAX_TRIES) throw notCancellable(cluster, tries);
-      await tolerate(() => endpoints.cancelAttempt(options));
+      await endpoints.cancelAttempt(options).catch((error: unknown) => {
+        if (!isRunbookError(error) || error.code === 'PERMISSION_DENIED') throw error;
+      });
       continue;
     }
     try {
@@ -208,12 +210,4 @@ function foreignAttempt(
     ...{ cluster, observed, next },
     needed: 'a free slot, or our own attempt',
   });
-}
-
-async function tolerate(call: () => Promise<unknown>): Promise<void> {
-  try {
-    await call();
-  } catch (error) {
-    if (!isRunbookError(error) || error.code === 'PERMISSION_DENIED') throw error;
-  }
 }

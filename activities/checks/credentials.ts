@@ -121,18 +121,14 @@ export function credentialLives(entry: ClusterEntry, { type, ttlSeconds }: Crede
 export function credentialMay(entry: ClusterEntry, facts: CredentialFacts, needed: Rights): Check[] {
   if (!facts.usable) return [credentialWorks(entry, facts)];
   const missing = missingRights(facts, needed);
-  return Object.entries(needed).map(([path, rights]) =>
-    check(`credential may call ${path}`, entry.name, !missing.includes(path), {
+  return Object.entries(needed).map(([path, rights]) => {
+    const line = hclOf([{ path, capabilities: rights.flatMap((right) => right.split('|')) }]);
+    return check(`credential may call ${path}`, entry.name, !missing.includes(path), {
       observed: rightsText(facts, path),
       needed: rights.map((right) => right.replace('|', ' or ')).join(' and '),
-      next: `Add to the policy of the workers' credential for ${entry.name}: \`${lineFor(path, rights)}\``,
-    }),
-  );
-}
-
-/** The policy line that grants these rights. */
-function lineFor(path: string, rights: readonly string[]): string {
-  return hclOf([{ path, capabilities: rights.flatMap((right) => right.split('|')) }]);
+      next: `Add to the policy of the workers' credential for ${entry.name}: \`${line}\``,
+    });
+  });
 }
 
 /** As {@link credentialMay}, but asks the cluster itself. Only for clusters that serve lookups: a DR secondary does not. */

@@ -127,11 +127,11 @@ function ofRuns(names: readonly string[]): readonly string[] {
 }
 
 /** The quotas of runs on a cluster; undefined if they cannot be read, which does not mean that there are none. */
-export async function quotasOfRuns(
-  { client, credential }: Pick<ClusterAccess, 'client' | 'credential'>,
-  signal: AbortSignal,
-): Promise<readonly string[] | undefined> {
-  const read = async () => ofRuns((await client.sys.rateLimitQuotas({ token: await credential(), signal })) ?? []);
+export function quotasOfRuns(access: ClusterAccess, signal: AbortSignal): Promise<readonly string[] | undefined> {
+  const read = async () => {
+    const names = await access.client.sys.rateLimitQuotas({ token: await access.credential(), signal });
+    return ofRuns(names ?? []);
+  };
   return read().catch(orElse(signal, () => undefined));
 }
 

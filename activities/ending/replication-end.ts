@@ -168,7 +168,9 @@ async function end(
     ...replication,
     read: async () => {
       // A DR secondary hides the performance role in its data: it would look disabled.
-      if (kind === 'performance') refuseDrSecondary(cluster, await readKind(access, 'dr', signal));
+      const dr = kind === 'performance' ? await readKind(access, 'dr', signal) : undefined;
+      const why = `${cluster} is a DR secondary: its performance role is that of its primary.`;
+      if (dr?.mode === 'secondary') throw refused(cluster, why, dr, 'not a DR secondary');
       return replication.read();
     },
     until,
@@ -188,16 +190,6 @@ async function identityOfId(access: ClusterAccess, { kind, id }: Revocation, sig
   if (id !== clusterId && id !== state.secondaryId)
     throw refused(cluster, `${cluster} does not have the id ${id}.`, state, `id ${id}`);
   return { cluster, clusterId };
-}
-
-function refuseDrSecondary(cluster: string, dr: ReplicationObservation): void {
-  if (dr.mode !== 'secondary') return;
-  throw refused(
-    cluster,
-    `${cluster} is a DR secondary: its performance role is that of its primary.`,
-    dr,
-    'not a DR secondary',
-  );
 }
 
 function refused(

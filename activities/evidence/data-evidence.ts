@@ -233,14 +233,12 @@ export async function demandNoLoss(
   );
 }
 
-const of = (activity: RecordedActivity, type: string, members: Readonly<Record<string, string>>) =>
-  activity.type === type && Object.entries(members).every(([name, value]) => activity.input[name] === value);
-
 /** The evidence of the old primary's last demotion; empty if it may have been promoted since. */
 function evidenceOf(activities: readonly RecordedActivity[], kind: ReplicationKind, from: string) {
   const last = activities.findLast(
     (each) =>
-      (of(each, 'demotePrimary', { kind }) || of(each, 'promoteSecondary', { kind })) &&
+      (each.type === 'demotePrimary' || each.type === 'promoteSecondary') &&
+      each.input['kind'] === kind &&
       !(each.state === 'failed' && each.failure?.outcomeKnown === true) &&
       clusterOf(each) === from,
   );

@@ -100,7 +100,7 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
     });
   });
   if (typeof ready === 'string') throw new TypeError('ready without evidence');
-  const left = await quotasOfRuns({ client, credential }, signal);
+  const left = await quotasOfRuns(access, signal);
   const clientsRefused = left === undefined ? 'not-known' : left.length > 0 ? 'by-quota' : undefined;
   return { ...ready, ...(clientsRefused && { clientsRefused }) };
 }

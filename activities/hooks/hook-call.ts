@@ -95,7 +95,14 @@ export async function runCommand(entry: CommandHook, facts: HookFacts, signal: A
   const child = spawn(program, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
-    env: { ...inherited(), ...variablesOf(facts) },
+    env: {
+      ...inherited(),
+      RUNBOOK_HOOK: facts.hook,
+      RUNBOOK_DEPLOYMENT: facts.deployment,
+      RUNBOOK_FROM: facts.from,
+      RUNBOOK_TO: facts.to,
+      RUNBOOK_FACTS: JSON.stringify(facts),
+    },
   });
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => output.add(chunk));
   const ended = new Promise<number | string>((resolve) => {
@@ -138,16 +145,6 @@ function inherited(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
   );
-}
-
-function variablesOf(facts: HookFacts): NodeJS.ProcessEnv {
-  return {
-    RUNBOOK_HOOK: facts.hook,
-    RUNBOOK_DEPLOYMENT: facts.deployment,
-    RUNBOOK_FROM: facts.from,
-    RUNBOOK_TO: facts.to,
-    RUNBOOK_FACTS: JSON.stringify(facts),
-  };
 }
 
 /**

@@ -7,7 +7,7 @@ import type { ClusterAccess } from '../clusters';
 import { demand } from '../checks/check';
 import { hasRole, primaryStable } from '../checks/replication';
 import type { ObservedRoles } from '../checks/replication';
-import { onCluster } from '../execution';
+import { currentExecution, onCluster } from '../execution';
 import { othersOfSet } from '../joining/enable-secondary';
 import { demandMode, readKind } from '../observe';
 import { CHANGE_TIMEOUT_MS, awaitAnswer, awaitState, readActConfirm, resultOf } from '../read-act-confirm';
@@ -114,11 +114,6 @@ export function describeReindex({ mode, inProgress, stage, progress, total, epoc
   return `${mode}, no reindex in progress, last_reindex_epoch ${epoch ?? 'not reported'}`;
 }
 
-/** Whether the state shows a reindex that began after `epochBefore` was read. */
-function showsReindexSince({ inProgress, epoch }: ReindexState, epochBefore: number | undefined): boolean {
-  return inProgress || (epoch !== undefined && epochBefore !== undefined && epoch !== epochBefore);
-}
-
 /** The options of a reindex (interface 4.1: `reindex`). */
 type ReindexOptions = Pick<InputOf<'drReindex'>, 'diff' | 'force' | 'skipFlush'>;
 
@@ -164,25 +159,29 @@ export async function startDrReindex(
     readonly epochBefore?: number | undefined;
   },
 ): Promise<ChangeResult> {
-  const { deployment, cluster, token, options, epochBefore } = input;
-  const { execution, clusters, signal, access } = onCluster(input);
+  const { cluster, token, options, epochBefore } = input;
+  const { execution, signal, access } = onCluster(input);
   const on = await awaitIdentityOf(access, ANSWER_BUDGET_MS);
   const intended = { operation: 'dr.secondary.reindex', on, detail: reindexDetail(options) } as const;
   await verifyOperation(input, intended);
   const drOperationToken = await openOperationToken(access, on.clusterId, token, 'dr.reindex');
-  const others = othersOfSet(clusters.deployment(deployment), 'dr', cluster);
   const changed = await readActConfirm(execution, {
     read: () => readReindex(access, signal),
-    until: (state) => state.mode === 'secondary' && showsReindexSince(state, epochBefore),
+    // One that is under way, or began after `epochBefore` was read.
+    until: ({ mode, inProgress, epoch }) =>
+      mode === 'secondary' &&
+      (inProgress || (epoch !== undefined && epochBefore !== undefined && epoch !== epochBefore)),
     budgetMs: START_BUDGET_MS,
     describe: describeReindex,
     needed: `a reindex of ${cluster} in its status`,
     cluster,
-    allow: (state) => refuseUnlessSecondary(state, cluster),
+    allow: ({ mode }) => {
+      const next = `Reindex secondaries first; no runbook reindexes a primary. Find out why ${cluster} changed its role.`;
+      demand([hasRole({ cluster, dr: { mode, peers: [] } }, 'dr', 'secondary', next)], `${cluster} was not reindexed`);
+    },
     prepare: async () => {
       // The last check: the secondary must not be needed for a failover now.
-      const accesses = others.map((name) => clusters.of(deployment, name));
-      await demandOnePrimary(accesses, cluster, signal);
+      await demandOnePrimary(input);
       await verifyBeginning(input, intended);
       const parameters = { drOperationToken, ...options };
       const { secondary } = access.client.dr;
@@ -222,19 +221,14 @@ export async function followDrReindex(input: OnCluster & { readonly epochBefore?
   return { epoch: state.epoch, observed: describeReindex(state), endedAt: Date.now() };
 }
 
-function refuseUnlessSecondary({ mode }: ReindexState, cluster: string): void {
-  const next = `Reindex secondaries first; no runbook reindexes a primary. Find out why ${cluster} changed its role.`;
-  demand([hasRole({ cluster, dr: { mode, peers: [] } }, 'dr', 'secondary', next)], `${cluster} was not reindexed`);
-}
-
 /** Exactly one other cluster must answer as primary: otherwise a failover may be under way and need this secondary. */
-async function demandOnePrimary(others: readonly ClusterAccess[], cluster: string, signal: AbortSignal): Promise<void> {
-  const answers = others.map((access) => {
-    const { name } = access.entry;
-    return readKind(access, 'dr', signal).then(
+async function demandOnePrimary({ deployment, cluster }: OnCluster): Promise<void> {
+  const { clusters, signal } = currentExecution();
+  const answers = othersOfSet(clusters.deployment(deployment), 'dr', cluster).map((name) =>
+    readKind(clusters.of(deployment, name), 'dr', signal).then(
       (dr): ObservedRoles => ({ cluster: name, dr }),
       orElse(signal, ({ code }): ObservedRoles => ({ cluster: name, error: code })),
-    );
-  });
+    ),
+  );
   demand([primaryStable(await Promise.all(answers), cluster)], `${cluster} was not reindexed`);
 }

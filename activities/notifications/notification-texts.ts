@@ -239,14 +239,10 @@ function commandsOf({ event, waiting }: Facts, wid: string, rid: string): readon
     case 'approval':
       return waiting.gate ? [{ who: 'an approver', command: nextCommandOf.approve(wid, waiting.gate) }] : [status];
     case 'shares':
-    case 'rehearsal':
-      return [
-        ...[...waiting.missing, ...waiting.missingHolders].map((who) => ({
-          who,
-          command: nextCommandOf.share(wid, who),
-        })),
-        status,
-      ];
+    case 'rehearsal': {
+      const people = [...waiting.missing, ...waiting.missingHolders];
+      return [...people.map((who) => ({ who, command: nextCommandOf.share(wid, who) })), status];
+    }
     case 'resume':
       return [{ who: 'an operator', command: nextCommandOf.control('resume', wid) }];
     default:

@@ -146,18 +146,12 @@ function notSent(why: string, retryable: boolean): RunbookError {
   return new RunbookError('UNREACHABLE', why, { retryable, outcomeKnown: false });
 }
 
-interface HttpRequest {
-  readonly url: string;
-  readonly body: object;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-async function requestOf(target: NotificationTarget, message: Message): Promise<HttpRequest> {
+async function requestOf(target: NotificationTarget, message: Message) {
   switch (target.kind) {
     case 'webhook': {
       const body = { schema: 'replication-runbooks/notification/v1', ...message };
       const headers = target.token && { authorization: `Bearer ${await secretOf(target.token)}` };
-      return { url: await secretOf(target.url), body, ...(headers && { headers }) };
+      return { url: await secretOf(target.url), body, headers };
     }
     case 'slack':
       return { url: await secretOf(target.url), body: { text: chatText(message) } };

@@ -171,23 +171,20 @@ export async function clustersServingClients(
   const others = clusters.all(deployment).filter(({ entry }) => entry.drSet !== drSet);
   const secondaries = await Promise.all(
     others.map(async (each) => {
+      const { name } = each.entry;
       const ifSilent = orElse(signal, (error): never => {
-        throw silent(each.entry.name, error);
+        throw error.with({
+          cluster: name,
+          observed: `${name}: ${error.code}`,
+          needed: `${name} reports whether it is a performance secondary: a quota stops the clients of those too`,
+          next: `Bring ${name} back, or quiesce by hook instead (hooks.quiesce and hooks.release).`,
+        });
       });
       const { mode } = await readStatus(each, 'performance', signal).catch(ifSilent);
       return mode === 'secondary' ? [each] : [];
     }),
   );
   return [primary, ...secondaries.flat()];
-}
-
-function silent(cluster: string, error: RunbookError): RunbookError {
-  return error.with({
-    cluster,
-    observed: `${cluster}: ${error.code}`,
-    needed: `${cluster} reports whether it is a performance secondary: a quota stops the clients of those too`,
-    next: `Bring ${cluster} back, or quiesce by hook instead (hooks.quiesce and hooks.release).`,
-  });
 }
 
 type NodeAnswer = 'refused' | 'admitted' | 'silent';

@@ -31,19 +31,16 @@ export async function notePrimaryChange(
   await Promise.race([noting, delay(NOTE_MS, undefined, { ref: false })]);
 }
 
-/** @returns an empty object if there was no change yet; undefined if the record cannot be read */
+/** @returns `last` is absent if there was no change yet; undefined if the record cannot be read */
 export async function lastPrimaryChange(
   { records, log }: Pick<ActivityDependencies, 'records' | 'log'>,
   deployment: string,
 ): Promise<{ readonly last?: PrimaryChange } | undefined> {
   try {
-    const last = await lastChange.get(records, deployment);
-    return last === undefined ? {} : { last };
+    return { last: await lastChange.get(records, deployment) };
   } catch (error) {
-    log.warn(
-      { deployment, code: isRunbookError(error) ? error.code : 'INTERNAL' },
-      'the last change of the primary cannot be read from the record',
-    );
+    const code = isRunbookError(error) ? error.code : 'INTERNAL';
+    log.warn({ deployment, code }, 'the last change of the primary cannot be read from the record');
     return undefined;
   }
 }

@@ -20,12 +20,8 @@ import type { PolicyGrant } from './policies';
 
 /* Batch tokens for DR operations, created on the primary and stored in the record (facts 5.7, 11.16). */
 
-interface RotationInput extends OnCluster {
-  readonly drSet: string;
-}
-
 /** Creates a token on the primary, proves it, and stores it sealed in the record, all in one activity. */
-export async function rotateBatchToken(input: RotationInput) {
+export async function rotateBatchToken(input: OnCluster & { readonly drSet: string }) {
   const { deployment: name, cluster, drSet } = input;
   const { execution, clusters, signal, access: primary } = onCluster(input);
   const { records, sealKeyring } = execution;

@@ -174,13 +174,8 @@ export async function disposeLedgerToken(input: OnCluster & { readonly entry: st
   const state = await stateOf(entry);
   if (state === 'in-use') {
     const next = `End ${wid} (run ${rid}) first. It deletes its tokens itself; otherwise start this runbook again.`;
-    return {
-      cluster,
-      state: 'kept',
-      text: `its run ${wid} is open, or its state cannot be read now`,
-      next,
-      findings: [],
-    };
+    const text = `its run ${wid} is open, or its state cannot be read now`;
+    return { cluster, state: 'kept', text, next, findings: [] };
   }
   if (state === 'undelivered') return namedOnly('kept', cluster, notDelivered(entry));
   if (!isSealed(entry)) {

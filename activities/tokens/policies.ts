@@ -145,10 +145,7 @@ const EXISTING_REPLICATION_ONLY: readonly RunbookName[] = [
 const OF_SEVERAL_SETS = /^performance|^filter/;
 
 /** The runbooks that a policy covers by default. */
-export function runbooksOfEveryDay({
-  batchTokens,
-  drSets,
-}: Pick<Deployment, 'batchTokens' | 'drSets'>): readonly RunbookName[] {
+export function runbooksOfEveryDay({ batchTokens, drSets }: Deployment): readonly RunbookName[] {
   const rotates = Object.keys(batchTokens).length > 0;
   const several = drSets.size > 1;
   return RUNBOOK_NAMES.filter(
@@ -317,12 +314,8 @@ export function roleCommand(role: string, policy: string): string {
 /** Rules in HCL, as `vault policy write` takes them. */
 export function hclOf(grants: readonly PolicyGrant[]): string {
   return grants
-    .map(({ path, capabilities }) => `path "${path}" { capabilities = [${capabilities.map(quoted).join(', ')}] }`)
+    .map(({ path, capabilities }) => `path "${path}" { capabilities = ["${capabilities.join('", "')}"] }`)
     .join('\n');
-}
-
-function quoted(word: string): string {
-  return `"${word}"`;
 }
 
 /** The policy line that allows one call. */
