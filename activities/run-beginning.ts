@@ -1,4 +1,3 @@
-import type { z } from 'zod';
 import { lockWorkflowId } from '../src/contracts/names';
 import type { RunbookName } from '../src/contracts/names';
 import type { RecordHead } from '../src/contracts/record';
@@ -16,11 +15,6 @@ interface RecordStanding {
   readonly findings: readonly Finding[];
 }
 
-interface RunBeginning extends RecordStanding {
-  /** The input as parsed by the schema of the runbook. */
-  readonly input: z.infer<(typeof RUNBOOK_INPUTS)[RunbookName]>;
-}
-
 /**
  * Reads the input of a runbook, with its defaults, and the state of the deployment's record. A run does this before its
  * first step.
@@ -28,13 +22,8 @@ interface RunBeginning extends RecordStanding {
  * @param given - the start input as received
  * @throws RunbookError INVALID_INPUT, which names fields and expected types and quotes no values; UNKNOWN_DEPLOYMENT
  */
-export async function readRunbookInput({
-  runbook,
-  given,
-}: {
-  readonly runbook: RunbookName;
-  readonly given: unknown;
-}): Promise<RunBeginning> {
+export async function readRunbookInput(asked: { readonly runbook: RunbookName; readonly given: unknown }) {
+  const { runbook, given } = asked;
   if (given === null) {
     const needed = 'one JSON object';
     throw wrongInput(runbook, `${runbook} needs one JSON object as input; none was given.`, needed);

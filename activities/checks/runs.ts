@@ -2,7 +2,7 @@ import { WorkflowNotFoundError } from '@temporalio/client';
 import { z } from 'zod';
 import type { Check } from '../../src/contracts/plan';
 import { durationText } from '../../src/contracts/words';
-import type { ActivityDependencies } from '../execution';
+import { currentExecution } from '../execution';
 import type { PrimaryChange } from '../roles/primary-changes';
 import { check, notCheckable } from './check';
 
@@ -13,9 +13,10 @@ const text = z.string().optional().catch(undefined);
 const memoTexts = z.object({ phase: text, deployment: text });
 
 /** The open run under a Workflow ID; undefined if there is none. Read-only: the run does not notice. */
-export async function openRun({ temporal }: Pick<ActivityDependencies, 'temporal'>, workflowId: string) {
+export async function openRun(workflowId: string) {
+  const { workflow } = currentExecution().temporal;
   try {
-    const { type, runId, status, memo = {} } = await temporal.workflow.getHandle(workflowId).describe();
+    const { type, runId, status, memo = {} } = await workflow.getHandle(workflowId).describe();
     return status.name === 'RUNNING' ? { type, runId, ...memoTexts.parse(memo) } : undefined;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return undefined;

@@ -56,9 +56,7 @@ export async function probeService({ deployment }: OnDeployment) {
 /** How long a cluster is asked for its role before clients are directed there. */
 const ROLE_BUDGET_MS = 10_000;
 
-interface HookRequest extends HookInput {
-  readonly hook: HookName;
-}
+type HookRequest = HookInput & { readonly hook: HookName };
 
 /**
  * Runs a hook of the inventory once. `already`: the inventory has no such hook.

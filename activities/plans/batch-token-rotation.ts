@@ -8,7 +8,6 @@ import { credentialFacts, missingRights } from '../checks/credentials';
 import type { CredentialFacts } from '../checks/credentials';
 import { openRun, runText } from '../checks/runs';
 import { majorVersion } from '../checks/versions';
-import type { ActivityDependencies } from '../execution';
 import { currentExecution } from '../execution';
 import { neededGrants, rightsIn } from '../tokens/policies';
 import { openBatchToken } from '../tokens/kept-batch-token';
@@ -52,7 +51,7 @@ export async function assessBatchTokenRotation(
   const access = observed.access(cluster);
   const needed = neededGrants(opensCeremonies(deployment, drSet, members));
   const [busy, own, present] = await Promise.all([
-    noOutage(context, input.deployment),
+    noOutage(input.deployment),
     observed.rights([], { [cluster]: { [`auth/token/create/${entry.role}`]: ['create|update'] } }),
     // According to the primary. A token that cannot be opened is not usable.
     credentialFacts(
@@ -112,8 +111,8 @@ export function opensCeremonies(
  * A rotation runs alongside every other run: a planned one that waits for days must not let the token expire. Roles
  * change only inside an outage.
  */
-async function noOutage(dependencies: ActivityDependencies, deployment: string): Promise<Check> {
-  const run = await openRun(dependencies, deploymentWorkflowId(deployment));
+async function noOutage(deployment: string): Promise<Check> {
+  const run = await openRun(deploymentWorkflowId(deployment));
   return check('no run moves the primary now', undefined, run?.phase !== 'outage', {
     observed: runText(run),
     needed: 'no run of the deployment in an outage',

@@ -29,7 +29,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
   const { clusters, signal } = execution;
   const deployment = findDeployment(execution.inventory, name);
   execution.progress(`reading ${deployment.clusters.size} clusters`);
-  const held = within(signal, () => openRun(execution, deploymentWorkflowId(name)));
+  const held = within(signal, () => openRun(deploymentWorkflowId(name)));
   const runWorks = held.then(
     (run) => run !== undefined,
     () => false,

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { RUNBOOK_NAMES, deploymentWorkflowId, holdsDeploymentLock, webUiLink } from '../../src/contracts/names';
-import type { RunbookName } from '../../src/contracts/names';
 import { nextCommandOf, shellLine } from '../../src/contracts/next-commands';
 import { reportSchema } from '../../src/contracts/report';
 import type { Report } from '../../src/contracts/report';
@@ -92,7 +91,9 @@ export async function describeRun({ workflowId }: { readonly workflowId: string 
   const { uiAddress } = inventory.temporal;
   // A run that became a failover is one, whatever it was started as.
   const now = RUNBOOK_NAMES.find((name) => name === memo?.['runbook']);
-  const ours = RUNBOOK_NAMES.some((name) => name === type && usesLock(name, workflowId));
+  // Another runbook under the ID of a deployment's lock blocks it for nothing.
+  const isLock = workflowId.startsWith(deploymentWorkflowId(''));
+  const ours = RUNBOOK_NAMES.some((name) => name === type && (!isLock || holdsDeploymentLock(name)));
   return {
     type: escapeUntrusted(now ?? type),
     runId,
@@ -106,11 +107,6 @@ export async function describeRun({ workflowId }: { readonly workflowId: string 
       : { terminate: terminateCommand(run.ns, workflowId, runId) }),
     link: uiAddress && webUiLink(uiAddress, run.ns, workflowId, runId),
   };
-}
-
-/** Whether the runbook is one that uses this lock: another one under its ID blocks it for nothing. */
-function usesLock(name: RunbookName, workflowId: string): boolean {
-  return !workflowId.startsWith(deploymentWorkflowId('')) || holdsDeploymentLock(name);
 }
 
 function terminateCommand(ns: string, workflowId: string, runId: string): string {

@@ -3,7 +3,6 @@ import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, orElse } from '../../src/errors';
-import type { ClusterObservation } from '../../src/contracts/observations';
 import { demandSameOutage, gateOf, verifyOperation } from '../approvals/authority';
 import { observeDeployment } from '../approvals/planning';
 import { demand } from '../checks/check';
@@ -58,8 +57,11 @@ export async function demandGone(sides: Sides, plan: RunbookPlan, memory: proof.
   if (against.length > 0) throw contradictedBy(against);
 }
 
-async function signsAgainst({ deployment, cluster: to, otherCluster: from }: Sides, plan: RunbookPlan) {
-  const signs = await readSigns(deployment, { from, to, alsoGone: alsoGoneIn(plan) });
+async function signsAgainst({ deployment, cluster: to, otherCluster: from }: Sides, { choices }: RunbookPlan) {
+  // The further silent members that serve nobody, as the approvers of the plan attested.
+  const { alsoGone } = choices;
+  const named = typeof alsoGone === 'string' ? alsoGone.split(', ') : [];
+  const signs = await readSigns(deployment, { from, to, alsoGone: named });
   return signsAgree(signs) ? [] : signs.filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
 }
 
@@ -225,25 +227,15 @@ async function readSigns(
   return judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs });
 }
 
-/** The further silent members that serve nobody, as the approvers of the plan attested. */
-function alsoGoneIn({ choices }: RunbookPlan): readonly string[] {
-  const named = choices['alsoGone'];
-  return typeof named === 'string' ? named.split(', ') : [];
-}
-
 /** The clusters that can report whether the primary is heard. */
 export function witnesses({ from, to, others, performanceSecondaries }: FailoverSides) {
   const observers = [
     ...others.map((each) => observerOf(each, 'dr')),
     ...performanceSecondaries.map((each) => observerOf(each, 'performance')),
     // A cluster that follows a primary was not the lost primary, and reports whether it hears from the real one.
-    ...(follows(from) ? [observerOf(from, 'dr')] : []),
+    ...(from.dr?.mode === 'secondary' && from.dr.primaryClusterAddress ? [observerOf(from, 'dr')] : []),
   ];
   return { from, to, observers };
-}
-
-function follows({ dr }: ClusterObservation): boolean {
-  return dr?.mode === 'secondary' && (dr.primaryClusterAddress ?? '') !== '';
 }
 
 function signsText(signs: readonly Check[]): string {

@@ -95,26 +95,20 @@ const SHORTER_SECONDS = 60;
 async function makeToken(primary: ClusterAccess, { role, policy, ttlMs }: BatchTokenRotationEntry) {
   const execution = currentExecution();
   const seconds = Math.ceil(ttlMs / 1000);
+  // People create them once.
+  const made = `Check that the policy and the role exist: \`${policyCommand(policy)}\`, \`${roleCommand(role, policy)}\`.`;
   for (let tries = 1; ; tries += 1) {
     execution.throwIfCancelled();
     try {
-      const made = await primary.client.sys.createBatchToken(
-        { role, policies: [policy], ttl: `${seconds}s` },
-        { token: await primary.credential(), timeoutMs: CHANGE_TIMEOUT_MS },
-      );
-      return made.token;
+      const asked = { role, policies: [policy], ttl: `${seconds}s` };
+      const options = { token: await primary.credential(), timeoutMs: CHANGE_TIMEOUT_MS };
+      return (await primary.client.sys.createBatchToken(asked, options)).token;
     } catch (error) {
       if (!isRunbookError(error) || (error.outcomeKnown && !error.retryable) || tries === MAX_REQUESTS)
-        throw isRunbookError(error, 'BAD_REQUEST') ? withCommands(error, role, policy) : error;
+        throw isRunbookError(error, 'BAD_REQUEST') ? error.with({ next: `${made} ${error.next ?? ''}`.trim() }) : error;
       execution.progress(`${error.code}; requesting another token`);
     }
   }
-}
-
-/** People create the role and the policy once. */
-function withCommands(error: RunbookError, role: string, policy: string): RunbookError {
-  const next = `Check that the policy and the role exist: \`${policyCommand(policy)}\`, \`${roleCommand(role, policy)}\`. ${error.next ?? ''}`;
-  return error.with({ next: next.trim() });
 }
 
 /**

@@ -16,13 +16,6 @@ export interface PolicyGrant {
 export const POLICY_KINDS = ['credential', 'batchToken', 'ceremonyCredential'] as const;
 export type PolicyKind = (typeof POLICY_KINDS)[number];
 
-/** A policy, with the name that the printed commands give it. */
-export interface Policy {
-  readonly name: string;
-  readonly about: readonly string[];
-  readonly grants: readonly PolicyGrant[];
-}
-
 /** What a call of the client requires besides a token with the capability on its path (facts 1.7). */
 export type Asked = 'none' | 'operation-token' | 'generation' | 'sudo' | 'token';
 const ASKED: readonly (readonly [Asked, RegExp])[] = [
@@ -165,7 +158,7 @@ export function policyFor(
   deployment: Deployment,
   kind: PolicyKind = 'credential',
   runbooks: readonly RunbookName[] = runbooksOfEveryDay(deployment),
-): Policy {
+) {
   const rotations = Object.values(deployment.batchTokens);
   switch (kind) {
     case 'credential':
@@ -324,6 +317,6 @@ export function ruleFor(method: string, path: string): string {
 }
 
 /** One policy as a file: its purpose, and its rules. */
-export function policyText({ about, grants }: Policy): string {
+export function policyText({ about, grants }: Pick<ReturnType<typeof policyFor>, 'about' | 'grants'>): string {
   return [...about.map((line) => `# ${line}`), hclOf(grants)].join('\n');
 }
