@@ -136,11 +136,7 @@ export function serverTime(health: Health | undefined): number | undefined {
  *
  * @throws RunbookError SERVICE_UNAVAILABLE, which is retryable, if the node restarts and reports no mode
  */
-export async function readKind(
-  access: ClusterAccess,
-  kind: ReplicationKind,
-  signal: AbortSignal,
-): Promise<ReplicationObservation> {
+export async function readKind(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal) {
   const { client } = access;
   let asked: Promise<Health | undefined> | undefined;
   const both = (node: string) =>
@@ -151,11 +147,7 @@ export async function readKind(
 }
 
 /** As {@link readKind}, if nothing depends on the age of a heartbeat: the clock is not read, and no age is reported. */
-export async function readStatus(
-  access: ClusterAccess,
-  kind: ReplicationKind,
-  signal: AbortSignal,
-): Promise<ReplicationObservation> {
+export async function readStatus(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal) {
   const { client } = access;
   const status = await client.atActiveNode((node) => client[kind].status({ node, signal }), { signal });
   return observeReplication(demandMode(access, status), undefined);

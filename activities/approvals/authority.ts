@@ -334,11 +334,7 @@ type SignaledApproval = VerifiedApproval & {
  *
  * @throws RunbookError TEMPORAL_UNAVAILABLE if the history that shows who sent them cannot be read
  */
-export async function verifiedApprovals(
-  gate: GateName,
-  planDigest: string,
-  documents: readonly unknown[],
-): Promise<SignaledApproval[]> {
+export async function verifiedApprovals(gate: GateName, planDigest: string, documents: readonly unknown[]) {
   const { inventory, run } = currentExecution();
   const { people } = inventory;
   const history = new ArrivedSignals();

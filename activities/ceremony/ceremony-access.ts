@@ -82,11 +82,7 @@ export function endpointsOf(access: ClusterAccess, kind: GeneratedTokenKind): Ge
 }
 
 /** Whether the read has access. Its answer does not matter, for example that it is not served now. */
-async function letsIn(
-  access: ClusterAccess,
-  { kind, signal }: AccessQuestion,
-  token: Secret | undefined,
-): Promise<boolean> {
+async function letsIn(access: ClusterAccess, { kind, signal }: AccessQuestion, token: Secret | undefined) {
   try {
     await endpointsOf(access, kind).readAttempt({ token, signal });
     return true;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { CeremonyHandle, EnvelopeVerdict, OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
+import type { EnvelopeVerdict, OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
 import type { EnvelopeVerdictCode } from '../../src/contracts/receipts';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { Secret } from '../../src/secret';
@@ -9,6 +9,7 @@ import { readKind } from '../observe';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { verdictOf } from './shares';
+import type { Collecting } from './shares';
 import { ledgerOf } from './token-ledger';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
@@ -29,13 +30,8 @@ type Taken = EnvelopeVerdict & { readonly cluster?: string; readonly token?: Sea
  * Accepts operation tokens that people generated themselves and gave to a run (protocol: "Provided token"). Seals each
  * valid one for its cluster and uses, and notes it in the record before it reports it.
  */
-export async function takeProvidedTokens(input: {
-  readonly deployment: string;
-  readonly ceremony: CeremonyHandle;
-  readonly arrived: readonly number[];
-}): Promise<{ readonly verdicts: readonly Taken[] }> {
+export async function takeProvidedTokens({ deployment, ceremony, arrived }: Collecting) {
   const { run, keyRecords, signingKey } = currentExecution();
-  const { deployment, ceremony, arrived } = input;
   const record = await keyRecords.read({ run, cid: ceremony.cid, epoch: ceremony.epoch });
   const { invitation } = await readOwnInvitation(record, signingKey);
   if (invitation.collects !== 'tokens')

@@ -10,6 +10,7 @@ import type { Records } from '../record';
 import { RecordTable } from '../record-table';
 import { handleOf, rosterOfRehearsal } from './ceremony';
 import { verdictOf } from './shares';
+import type { Collecting } from './shares';
 
 const RUNBOOK = 'ceremonyRehearsal';
 
@@ -65,11 +66,7 @@ export async function createRehearsal(input: {
 }
 
 /** Checks and opens the answers. Each success is in the record before this returns. */
-export async function openRehearsal(input: {
-  readonly deployment: string;
-  readonly ceremony: CeremonyHandle;
-  readonly arrived: readonly number[];
-}) {
+export async function openRehearsal(input: Collecting) {
   const { run, inventory, keyRecords, signingKey, records } = currentExecution();
   const { cid, epoch } = input.ceremony;
   const record = await keyRecords.read({ run, cid, epoch });

@@ -32,14 +32,19 @@ export async function checkUnaskedShares(input: { readonly deployment: string; r
   return { verdicts };
 }
 
-/** Both stages of the check. Envelopes collected before are checked again together with the new ones. */
-export async function openEnvelopes(input: {
+/** A ceremony, and the numbers of the new signals that brought it something. */
+export interface Collecting {
   readonly deployment: string;
   readonly ceremony: CeremonyHandle;
-  /** Numbers of the signals that brought the collected shares, and of the new signals. */
-  readonly held: readonly number[];
   readonly arrived: readonly number[];
-}): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }> {
+}
+
+/**
+ * Both stages of the check. Envelopes collected before are checked again together with the new ones.
+ *
+ * @param input.held - numbers of the signals that brought the collected shares
+ */
+export async function openEnvelopes(input: Collecting & { readonly held: readonly number[] }) {
   const { run, inventory, keyRecords } = currentExecution();
   const { held, arrived } = input;
   const { cid, epoch } = input.ceremony;

@@ -76,11 +76,7 @@ export function findFailoverSides(deployment: Deployment, input: Named, observat
 }
 
 /** The DR set of the named clusters; if none is named, the only set that has secondaries and no primary. */
-function setInQuestion(
-  deployment: Deployment,
-  { from, to }: Named,
-  observations: readonly ClusterObservation[],
-): readonly string[] | Check {
+function setInQuestion(deployment: Deployment, { from, to }: Named, observations: readonly ClusterObservation[]) {
   const named = from ?? to;
   if (named !== undefined) return drSetOf(deployment, named).members;
   const without = [...deployment.drSets].filter(([, members]) => {
@@ -97,11 +93,7 @@ function setInQuestion(
 }
 
 /** The primary whose addresses the secondaries know; otherwise the only member that may be the primary. */
-function lostPrimary(
-  deployment: Deployment,
-  input: Named,
-  inSet: readonly ClusterObservation[],
-): ClusterObservation | undefined {
+function lostPrimary(deployment: Deployment, input: Named, inSet: readonly ClusterObservation[]) {
   if (input.from !== undefined) return inSet.find(({ cluster }) => cluster === input.from);
   const byAddress = followedIn(deployment, inSet).filter(({ cluster }) => cluster !== input.to);
   if (byAddress.length === 1) return byAddress[0];

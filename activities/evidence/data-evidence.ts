@@ -95,11 +95,7 @@ export async function writeMarker(
 }
 
 /** One such read is enough: the demotion checks the same conditions again right before it is sent. */
-async function awaitReached(
-  { deployment, kind }: Parameters<typeof writeMarker>[0],
-  secondary: string,
-  wal: WalIndex,
-): Promise<Pick<MarkerResult, 'reached'>> {
+async function awaitReached({ deployment, kind }: Parameters<typeof writeMarker>[0], secondary: string, wal: WalIndex) {
   const { execution, signal, limits, access } = onCluster({ deployment, cluster: secondary });
   const { lastRemoteWal: reached } = await awaitState(execution, {
     ...replicationOf(access, kind, signal),

@@ -27,11 +27,7 @@ interface MarkerPlaces {
 }
 
 /** Locates both keys. The cluster reports engine and version; the inventory states neither. */
-export async function lookUpMarker(
-  access: ClusterAccess,
-  { marker: { path } }: Deployment,
-  signal: AbortSignal,
-): Promise<MarkerPlaces> {
+export async function lookUpMarker(access: ClusterAccess, { marker: { path } }: Deployment, signal: AbortSignal) {
   const { client, entry } = access;
   const [first = ''] = path.split('/');
   const refused = (observed: string): RunbookError =>

@@ -168,11 +168,7 @@ async function placeOf({ deployment, marker }: ServeInput, access: ClusterAccess
 }
 
 /** A blocked audit device looks like a cluster that never becomes ready: the error names it. */
-function named<T>(
-  { client }: ClusterAccess,
-  options: { token: Secret; signal: AbortSignal },
-  call: Promise<T>,
-): Promise<T> {
+function named<T>({ client }: ClusterAccess, options: { token: Secret; signal: AbortSignal }, call: Promise<T>) {
   return call.catch(async (error: unknown): Promise<never> => {
     throw await diagnoseServerError(client, error, options);
   });

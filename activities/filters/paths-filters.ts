@@ -30,29 +30,17 @@ export function describeFilter(filter: PathsFilterFacts | 'none' | undefined): s
 }
 
 /** The filter that a performance primary keeps under an id. */
-export async function filterUnder(
-  source: ClusterAccess,
-  id: string,
-  signal: AbortSignal,
-): Promise<PathsFilterFacts | undefined> {
+export async function filterUnder(source: ClusterAccess, id: string, signal: AbortSignal) {
   return source.client.performance.primary.pathsFilter.read(id, { token: await source.credential(), signal });
 }
 
-export function filtersUnder(
-  source: ClusterAccess,
-  ids: readonly string[],
-  signal: AbortSignal,
-): Promise<SecondaryFilters['filters']> {
+export function filtersUnder(source: ClusterAccess, ids: readonly string[], signal: AbortSignal) {
   const read = async (id: string) => ({ id, filter: stateOf(await filterUnder(source, id, signal)) });
   return Promise.all([...new Set(ids)].map(read));
 }
 
 /** The filters that the primary keeps for one secondary: under its id there, and under its cluster ID. */
-export async function readFiltersOf(
-  source: ClusterAccess,
-  target: ClusterAccess,
-  signal: AbortSignal,
-): Promise<SecondaryFilters> {
+export async function readFiltersOf(source: ClusterAccess, target: ClusterAccess, signal: AbortSignal) {
   const [clusterId, onSource, onTarget] = await Promise.all([
     readClusterId(target, signal),
     readKind(source, 'performance', signal),

@@ -6,7 +6,6 @@ import type { ClusterAccess } from '../clusters';
 import { betweenClusters } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { demandNoNodePrimary, demandServing } from '../roles/other-side';
-import type { RoleOpinions } from '../roles/prove-not-primary';
 import { opinionsText } from '../roles/prove-not-primary';
 import { awaitIdentityOf } from '../tokens/operation-token';
 
@@ -46,12 +45,7 @@ export async function unfenceFormerPrimary(
 }
 
 /** Every node that answers reports that the former primary is not primary, and the other cluster serves. */
-async function requireDemoted(
-  kind: ReplicationKind,
-  access: ClusterAccess,
-  other: ClusterAccess,
-  budgetMs: number,
-): Promise<RoleOpinions> {
+async function requireDemoted(kind: ReplicationKind, access: ClusterAccess, other: ClusterAccess, budgetMs: number) {
   const { name } = access.entry;
   const opinions = await demandNoNodePrimary(access, kind, budgetMs);
   if (opinions.active !== 'secondary') {

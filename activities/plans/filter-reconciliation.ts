@@ -70,11 +70,15 @@ export async function assessFilterReconciliation(
     if (isRunbookError(error, 'PERMISSION_DENIED')) return error.code;
     throw error;
   });
-  if (typeof secondaries === 'string')
-    return {
-      ...observed.base(),
-      preconditions: [...checks, filtersReadable(primary.cluster, secondaries)],
-    };
+  if (typeof secondaries === 'string') {
+    // The existing filters cannot be compared with the wanted ones.
+    const unread = check('paths filters readable', primary.cluster, false, {
+      observed: `they could not be read: ${secondaries}`,
+      needed: 'the existing filter under each id',
+      next: `Let the workers' credential read sys/replication/performance/primary/paths-filter/+ on ${primary.cluster}.`,
+    });
+    return { ...observed.base(), preconditions: [...checks, unread] };
+  }
   const changes = changesOf(secondaries);
   const route: FilterRoute = { primary: primary.cluster, secondaries, changes };
   const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
@@ -105,10 +109,7 @@ export async function assessFilterReconciliation(
 }
 
 /** Which cluster is performance primary is read, never configured. */
-function findPrimary(
-  { primary: named }: InputOf<'filterReconciliation'>,
-  observations: readonly ClusterObservation[],
-): ClusterObservation | Check {
+function findPrimary({ primary: named }: InputOf<'filterReconciliation'>, observations: readonly ClusterObservation[]) {
   const primaries = observations.filter((each) => each.performance?.mode === 'primary');
   const [primary, second] = named === undefined ? primaries : primaries.filter((each) => each.cluster === named);
   if (primary && !second) return primary;
@@ -120,14 +121,6 @@ function findPrimary(
       : 'Paths filters are stored on the performance primary.',
   });
 }
-
-/** Always fails: the existing filters cannot be compared with the wanted ones. */
-const filtersReadable = (primary: string, code: string): Check =>
-  check('paths filters readable', primary, false, {
-    observed: `they could not be read: ${code}`,
-    needed: 'the existing filter under each id',
-    next: `Let the workers' credential read sys/replication/performance/primary/paths-filter/+ on ${primary}.`,
-  });
 
 const isReadable = ({ reachable, clusterId }: ClusterObservation) => reachable && clusterId !== undefined;
 

@@ -175,11 +175,7 @@ function partsOfAnothers(
 }
 
 /** What must hold for a cluster that is, or becomes, primary of a kind of replication. */
-function primaryChecks(
-  { deployment, observations }: Observed,
-  kind: ReplicationKind,
-  primary: ClusterObservation,
-): Check[] {
+function primaryChecks({ deployment, observations }: Observed, kind: ReplicationKind, primary: ClusterObservation) {
   const { cluster, dr } = primary;
   const others = othersOfSet(deployment, kind, cluster);
   const inSet = observations.filter((each) => others.includes(each.cluster));

@@ -69,10 +69,7 @@ export function assessPerformanceRejoin(request: PlanInput<'performanceRejoin'>)
   return assessRejoin('performance', request);
 }
 
-async function assessRejoin(
-  kind: ReplicationKind,
-  request: PlanInput<'drRejoin' | 'performanceRejoin'>,
-): Promise<Rejoining> {
+async function assessRejoin(kind: ReplicationKind, request: PlanInput<'drRejoin' | 'performanceRejoin'>) {
   const { input } = request;
   const { cluster } = input;
   const observed = await observe(`${kind}Rejoin`, request, [cluster]);

@@ -161,10 +161,7 @@ function unfit(cluster: string, observed: string, needed: string): RunbookError 
 }
 
 /** The clusters whose clients write to the primary: itself, and its performance secondaries, which forward writes. */
-export async function clustersServingClients(
-  primary: ClusterAccess,
-  signal: AbortSignal,
-): Promise<readonly ClusterAccess[]> {
+export async function clustersServingClients(primary: ClusterAccess, signal: AbortSignal) {
   const { clusters } = currentExecution();
   const { deployment, drSet } = primary.entry;
   // A DR secondary serves no client requests.

@@ -44,11 +44,7 @@ export async function credentialChecks(context: ServiceContext): Promise<Judged[
 }
 
 /** The workers' credential for a member of a DR set, by lookup-self and capabilities-self on its primary. */
-async function credentialOf(
-  context: ServiceContext,
-  { name, part }: ClusterReading,
-  { primaries: [primary] }: DrSet,
-): Promise<Judged[]> {
+async function credentialOf(context: ServiceContext, { name, part }: ClusterReading, { primaries: [primary] }: DrSet) {
   const own = context.access(name);
   const asked = { name: 'credential works', cluster: name, needed: 'a token that the primary accepts' };
   if (primary === undefined) return [unread(asked, 'no primary can look the token up')];

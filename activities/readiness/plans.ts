@@ -24,11 +24,7 @@ const OF_A_RUN: readonly string[] = [QUOTA_LEFT_BEHIND, QUOTA_POSSIBLE, FREE_SLO
  * @param works whether a run of the deployment is active
  * @param takesKept whether a token that the record keeps counts
  */
-export async function planChecks(
-  context: ServiceContext,
-  works: Promise<boolean>,
-  takesKept: boolean,
-): Promise<Judged[]> {
+export async function planChecks(context: ServiceContext, works: Promise<boolean>, takesKept: boolean) {
   const { deployment, sets, clusters, access, execution } = context;
   const { signal } = execution;
   const observations = clusters.map(({ observation }) => observation);

@@ -33,21 +33,18 @@ export async function runChecks(name: string, held: Promise<OpenRun | undefined>
       ...missingSealKeys(sealKeyring, tokens).map((kid) => `a token in the record needs key ${kid}`),
     ];
   };
-  const sealKeys = {
-    name: 'seal-keys',
-    needed: 'this worker can open the sealed values of the open run and of the record',
-  };
+  const needed = 'this worker can open the sealed values of the open run and of the record';
   const checks = [
     readChecks(signal, { name: 'lock', needed: NO_OTHER_RUN }, async () => lockChecks(lock, await held)),
     readChecks(signal, { name: RECORDED, needed: NONE_LEFT }, async () => {
       const entries = await openEntries(name);
       return judgeRecordedTokens(entries, (await held.catch(() => undefined))?.runId);
     }),
-    readChecks(signal, sealKeys, async (limited) => {
+    readChecks(signal, { name: 'seal-keys', needed }, async (limited) => {
       const missing = await missingKeys(limited);
-      return check(sealKeys.name, undefined, missing.length === 0, {
+      return check('seal-keys', undefined, missing.length === 0, {
         observed: missing.length === 0 ? 'all can be opened' : `${missing.join('; ')}: not in RUNBOOKS_SEAL_KEYS_FILE`,
-        needed: sealKeys.needed,
+        needed,
         next: 'Put the named entry back into RUNBOOKS_SEAL_KEYS_FILE of every worker, after the key that seals, and restart the workers.',
       });
     }),

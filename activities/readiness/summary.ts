@@ -108,10 +108,7 @@ function pointsAbout<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P
 }
 
 /** Points whose verdict changed; points that are new or gone are no change. Worse ones first. Pure. */
-export function changesSince(
-  before: EarlierReadiness['points'],
-  now: readonly ReadinessPoint[],
-): ReadinessResult['changes'] {
+export function changesSince(before: EarlierReadiness['points'], now: readonly ReadinessPoint[]) {
   const changes = now.flatMap((point) => {
     const { id, about, cluster, verdict } = point;
     const old = before.filter((each) => keyOf(each) === keyOf(point));

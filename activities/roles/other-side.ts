@@ -61,14 +61,11 @@ async function signsAgainst({ deployment, cluster: to, otherCluster: from }: Sid
   // The further silent members that serve nobody, as the approvers of the plan attested.
   const { alsoGone } = choices;
   const named = typeof alsoGone === 'string' ? alsoGone.split(', ') : [];
-  const signs = await readSigns(deployment, { from, to, alsoGone: named });
+  const signs = await readSigns({ deployment, from, to, alsoGone: named });
   return signsAgree(signs) ? [] : signs.filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
 }
 
-async function performanceSignsAgainst(
-  { deployment: name, cluster, otherCluster }: Sides,
-  { choices }: RunbookPlan,
-): Promise<readonly Check[]> {
+async function performanceSignsAgainst({ deployment: name, cluster, otherCluster }: Sides, { choices }: RunbookPlan) {
   const observations = await observeDeployment(name);
   const [from, to] = [otherCluster, cluster].map((each) => observations.find((seen) => seen.cluster === each));
   if (!from || !to) throw new TypeError('a cluster of the deployment was not read');
@@ -101,10 +98,7 @@ export async function refusePrimaryMember({ deployment, cluster, otherCluster }:
  *
  * @returns the Merkle roots that the clusters reported meanwhile
  */
-export async function refuseSecondPrimary(
-  { deployment, kind, cluster }: Sides,
-  setId: string | undefined,
-): Promise<ReadonlyMap<string, string | undefined>> {
+export async function refuseSecondPrimary({ deployment, kind, cluster }: Sides, setId: string | undefined) {
   const { clusters, signal } = currentExecution();
   const roots = await Promise.all(
     othersOfSet(clusters.deployment(deployment), kind, cluster).map(async (name) => {
@@ -133,11 +127,7 @@ export async function demandServing(access: ClusterAccess, kind: ReplicationKind
 }
 
 /** Standby nodes report their old mode for a while: only later do their reports count. */
-export async function demandNoNodePrimary(
-  access: ClusterAccess,
-  kind: ReplicationKind,
-  budgetMs: number,
-): Promise<proof.RoleOpinions> {
+export async function demandNoNodePrimary(access: ClusterAccess, kind: ReplicationKind, budgetMs: number) {
   const { name } = access.entry;
   const opinions = await proof.askUntilSettled(access, kind, budgetMs);
   if (!opinions.nodes.includes('primary')) return opinions;
@@ -152,19 +142,22 @@ export async function demandNoNodePrimary(
 /** How long the signs may take to agree, in addition to the required silence, ms. */
 const SIGNS_BUDGET_MS = 30_000;
 
-/** Waits until every sign shows that the primary has been gone for long enough. Fails if the primary answers. */
-export async function awaitPrimaryGone(input: {
+/** A primary that is gone, and the cluster that may take its place. */
+interface LostPrimary {
   readonly deployment: string;
   readonly from: string;
   readonly to: string;
   /** Further silent members that people named as gone. */
   readonly alsoGone?: readonly string[] | undefined;
-}): Promise<{ readonly observed: string }> {
-  const { deployment, from, to, alsoGone } = input;
+}
+
+/** Waits until every sign shows that the primary has been gone for long enough. Fails if the primary answers. */
+export async function awaitPrimaryGone(input: LostPrimary): Promise<{ readonly observed: string }> {
+  const { deployment, from, to } = input;
   const { execution, limits } = onCluster({ deployment, cluster: to });
   const signs = await awaitState(execution, {
     read: async () => {
-      const judged = await readSigns(deployment, { from, to, alsoGone });
+      const judged = await readSigns(input);
       const [silence] = judged;
       if (silence?.verdict === 'fail') throw contradictedBy([silence]);
       return judged;
@@ -183,12 +176,7 @@ export async function awaitPrimaryGone(input: {
  * Runs the `fence` hook for a primary that is gone. The approved plan must allow it. The signs are read again right
  * before the hook, because the approval may be hours old: a primary that serves again is not cut off.
  */
-export async function fenceLostPrimary(input: {
-  readonly deployment: string;
-  readonly from: string;
-  readonly to: string;
-  readonly authority: Authority;
-}): Promise<ChangeResult> {
+export async function fenceLostPrimary(input: LostPrimary & { readonly authority: Authority }): Promise<ChangeResult> {
   const { deployment, from, to, authority } = input;
   const { clusters, signal, limits, access } = onCluster({ deployment, cluster: to });
   const candidate = await awaitIdentityOf(access, limits.promoteMs);
@@ -209,12 +197,9 @@ export async function fenceLostPrimary(input: {
  * @throws RunbookError PRECONDITION_FAILED if another cluster is primary; SERVICE_UNAVAILABLE (retryable) if the
  *   candidate does not report whether it hears from the primary
  */
-async function readSigns(
-  name: string,
-  named: { readonly from: string; readonly to: string; readonly alsoGone?: readonly string[] | undefined },
-): Promise<readonly Check[]> {
+async function readSigns(named: LostPrimary): Promise<readonly Check[]> {
+  const { deployment: name, from, to } = named;
   const deployment = currentExecution().clusters.deployment(name);
-  const { from, to } = named;
   const found = findFailoverSides(deployment, named, await observeDeployment(name));
   if ('verdict' in found) throw contradictedBy([found]);
   if (!found.to.dr) {

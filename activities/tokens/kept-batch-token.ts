@@ -57,10 +57,7 @@ export function sealBatchToken(
  * @throws RunbookError CREDENTIAL_UNAVAILABLE if it has none, SEALED_VALUE_INVALID if this worker cannot open it or it
  *   has expired, RECORD_UNAVAILABLE
  */
-export async function openBatchToken(
-  { records, sealKeyring }: Keeper,
-  { deployment, drSet }: OfSet,
-): Promise<Secret<'batch-token'>> {
+export async function openBatchToken({ records, sealKeyring }: Keeper, { deployment, drSet }: OfSet) {
   const kept = await keptBatchTokens.get(records, deployment, drSet);
   if (kept === undefined)
     throw new RunbookError('CREDENTIAL_UNAVAILABLE', `The record has no batch token of DR set ${drSet}.`, {
