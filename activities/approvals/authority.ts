@@ -214,18 +214,12 @@ async function demandInTime(judged: Judged): Promise<void> {
     throw tooLate(gate, `the window begins at ${iso(notBefore)}`, 'the window of the run');
   if (notAfter !== undefined && now > notAfter + STEPS_MS)
     throw tooLate(gate, `the window ended at ${iso(notAfter)}`, 'the window of the run');
-  demandYoung(judged, await givenAt(history, judged), { from: notBefore });
+  const next = `Nothing was sent. Decide retry: the run asks gate ${gate} again, and continues with what it has. If new approvals are refused too, compare the clocks of the workers and of the Temporal server.`;
+  demandYoung(judged, await givenAt(history, judged), notBefore ?? 0, next);
 }
 
 /** @param from - the beginning of the window, epoch ms */
-function demandYoung(
-  { deployment, gate }: Judged,
-  { oldest, met, recorded }: Given,
-  {
-    from = 0,
-    next = `Nothing was sent. Decide retry: the run asks gate ${gate} again, and continues with what it has. If new approvals are refused too, compare the clocks of the workers and of the Temporal server.`,
-  }: { readonly from?: number | undefined; readonly next?: string } = {},
-): void {
+function demandYoung({ deployment, gate }: Judged, { oldest, met, recorded }: Given, from: number, next: string): void {
   const { validForMs } = findDeployment(currentExecution().inventory, deployment).gates[gate];
   const until = Math.max(Math.min(met, oldest + validForMs), from) + validForMs + STEPS_MS;
   // A worker's clock may be behind the server's, which dated the approvals.
@@ -249,7 +243,7 @@ export async function demandSameOutage(judged: Judged, candidate: ReplicationObs
   const heardAt = Date.now() - age;
   const given = await givenAt(new ArrivedSignals(), judged);
   // No window counts here: a run that waits for its window may have been taken over by the failover.
-  if (heardAt > given.oldest) demandYoung(judged, given, { next: anotherOutage(judged.gate, heardAt) });
+  if (heardAt > given.oldest) demandYoung(judged, given, 0, anotherOutage(judged.gate, heardAt));
 }
 
 /**

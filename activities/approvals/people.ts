@@ -40,9 +40,7 @@ interface Ordered {
 }
 
 /** A verdict on the signal of this number. */
-interface JudgedSignal extends Verdict {
-  readonly arrival: number;
-}
+type JudgedSignal = Verdict & { readonly arrival: number };
 
 const refused = (code: string, text: string, more: Pick<Verdict, 'by' | 'failover'> = {}): Verdict => {
   return { accepted: false, code, text, ...more };

@@ -90,19 +90,14 @@ async function changingSoon(access: ClusterAccess, execution: Execution) {
   return { ...(await withCredential(access, execution)), timeoutMs: ROLE_TIMEOUT_MS };
 }
 
-/** The evidence that clients are refused. */
-export interface Held {
-  readonly observed: string;
-  /** A time before the quota existed, ms of `performance.now()`. */
-  readonly since: number;
-}
-
 /**
  * Creates the quota; an existing one is replaced, so that its buckets start empty. First the paths that must keep
  * working are exempted and read back. Then the quota is created and read back. Then every node that answers must refuse
  * a request of ours.
+ *
+ * @returns the evidence that clients are refused. `since`: a time before the quota existed, ms of `performance.now()`
  */
-export async function holdByQuota(execution: Execution, access: ClusterAccess): Promise<Held> {
+export async function holdByQuota(execution: Execution, access: ClusterAccess) {
   const { clusters, run, signal } = currentExecution();
   const { entry, client } = access;
   const { sys } = client;

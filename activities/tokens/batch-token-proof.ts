@@ -59,13 +59,7 @@ export async function provenBefore(deployment: string, secondary: ClusterAccess)
     const { at, endsAt, capabilities } = proof;
     const ttlSeconds = endsAt === undefined ? undefined : Math.floor((Date.parse(endsAt) - Date.now()) / 1000);
     return {
-      facts: {
-        usable: true,
-        type: 'batch',
-        orphan: true,
-        capabilities,
-        ...(ttlSeconds !== undefined && { ttlSeconds }),
-      },
+      facts: { usable: true, type: 'batch', orphan: true, capabilities, ttlSeconds },
       told: `proven by the primary at ${at}, and ${endsAt === undefined ? 'does not expire' : `expires at ${endsAt}`}`,
     };
   } catch (error) {
