@@ -68,12 +68,6 @@ it('two bad ones among five are found, and told only where each is proven', asyn
   expect([second.badShares, second.findings]).toEqual([[], []]);
 });
 
-it('where nothing works nobody is named, and the sets that were tried are counted', async () => {
-  const failure = await bench.generationFailure(burst(await envelopesOf(FIVE.slice(0, 4), ['ada', 'bert'])));
-  expect(failure.details['observed']).toBe('4 of 4 possible sets tried, all rejected; holders: ada, bert, cleo, dora');
-  expect(failure.details['next']).toContain('it is not known which');
-});
-
 describe('over the whole of a run', () => {
   const given = () => bench.calls('west', 'generate-operation-token/update');
   const count = async (act: () => Promise<unknown>) => {
@@ -90,8 +84,10 @@ describe('over the whole of a run', () => {
     expect(await count(fails)).toBe(0);
     const failure = await fails();
     expect(failure).toMatchObject({ code: 'SHARES_REJECTED', retryable: false });
-    expect(failure.details['observed']).toContain('4 of 4 possible sets tried, all rejected');
-    expect(failure.details['next']).toContain('No set is tried twice');
+    const tried = '4 of 4 possible sets tried, all rejected; holders: ada, bert, cleo, dora';
+    expect(failure.details['observed']).toBe(tried);
+    for (const told of ['it is not known which', 'No set is tried twice'])
+      expect(failure.details['next']).toContain(told);
     // Of six sets with the further share three have one bad share, one has both, and the first without any works.
     bench.shares([await envelope('emil')], held);
     let made: { readonly badShares: readonly string[] } = { badShares: [] };

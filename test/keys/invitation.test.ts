@@ -1,4 +1,3 @@
-import { readdir } from 'node:fs/promises';
 import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
 import { verifyInvitation } from '../../src/documents/invitation';
 import { createInvitation, readOwnInvitation } from '../../src/keys/invitation';
@@ -109,12 +108,6 @@ describe('an invitation to a rehearsal', () => {
     const { invitation } = await verifyInvitation(rehearsal.jws, checks, 'rehearsal');
     expect(invitation).toMatchObject({ deployment: 'payments', holders: ['ben', 'cyd'], ...run });
     for (const member of ['targets', 'kind', 'threshold']) expect(invitation).not.toHaveProperty(member);
-  });
-
-  it('is made once: a retry gives the same one', async () => {
-    expect((await createInvitation(records, key, run, 'rehearsal', asked, NOW)).jws).toBe(rehearsal.jws);
-    const { cid } = rehearsal.invitation;
-    expect((await readdir(directory)).filter((name) => name.startsWith(cid))).toHaveLength(1);
   });
 
   it('is no invitation to a ceremony, and the other way round, also signed by the right key', async () => {

@@ -12,7 +12,6 @@ import { temporaryDirectory } from '../support/directory';
 import { replayRun } from '../support/replay';
 import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
-import { temporalServer } from '../support/temporal-server';
 
 const executable = findChromium();
 const inBrowser = executable === undefined ? it.skip : it;
@@ -33,8 +32,6 @@ describe(`three holders, three ways${because}`, () => {
       const lock = ceremonyWorkflowId('west');
       const run = await scenario.tokenCeremony();
       await run.waitsFor('shares');
-      const { address, namespace } = temporalServer();
-      const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
       const shareOf = (name: string) => scenario.person(name).share ?? '';
       const workersKey = formatPublicKey(scenario.workersKey);
       const pins = join(directory, 'pins.json');
@@ -42,7 +39,7 @@ describe(`three holders, three ways${because}`, () => {
       const newcomersPins = join(directory, 'newcomers-pins.json');
       const printed: string[] = [];
       const runbook = async (words: readonly string[], answers: readonly string[] = []) => {
-        const result = await cli(words, { env: { ...env, RUNBOOKS_PINS: pins }, answers });
+        const result = await cli(words, { env: { ...scenario.environment, RUNBOOKS_PINS: pins }, answers });
         printed.push(result.out, result.err);
         return result;
       };
@@ -60,7 +57,7 @@ describe(`three holders, three ways${because}`, () => {
       // Offline: a file to the holder, a line back, sent by somebody else.
       const invitationFile = join(directory, 'invitation.txt');
       const envelopeFile = join(directory, 'bert.envelope');
-      await writeFile(invitationFile, (await cli(['invitation', lock], { env })).out);
+      await writeFile(invitationFile, (await cli(['invitation', lock], { env: scenario.environment })).out);
       const offline = ['share', lock, '--holder', 'bert', '--invitation-file', invitationFile, '--print'];
       await addPin(newcomersPins, 'production', workersKey);
       const made = await cli(offline, {
