@@ -385,8 +385,6 @@ export type Person = Readonly<z.infer<typeof person>> & { readonly name: string 
 export type BatchTokenRotationEntry = Readonly<z.infer<typeof batchTokenRotation>>;
 /** Where a batch token is read from; `record` if a rotation creates it. */
 export type BatchTokenSource = CredentialSource | 'record';
-/** Who must approve at a gate. */
-export type GatePolicy = Readonly<ParsedGate>;
 export type WantedFilter = Readonly<z.infer<typeof wantedFilter>>;
 /** Lag limit in WAL entries, time limits in milliseconds. */
 export type Limits = z.infer<typeof limits>;

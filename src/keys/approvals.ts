@@ -136,7 +136,7 @@ function parsePayload<T>(schema: z.ZodType<T>, value: unknown): T {
   return parsed.success ? parsed.data : refuse('it does not have the required members');
 }
 
-/** Who must approve (the inventory's `GatePolicy` satisfies it). */
+/** Who must approve (a gate of the inventory satisfies it). */
 interface GateRule {
   /** How many different people must approve. */
   readonly approvals: number;

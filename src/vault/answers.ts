@@ -311,7 +311,6 @@ export const rateLimitQuota = dataObject({
   /** Absent on the community edition and in older versions, which group by client address. */
   groupBy: text,
 });
-export type RateLimitQuota = Read<typeof rateLimitQuota>;
 
 export const policy = data(at('policy', withDefault(text, '')));
 
