@@ -32,7 +32,7 @@ export interface ActivationToken {
 export function issueActivationToken(
   cluster: SimulatedCluster,
   kind: ReplicationKind,
-  request: { id: string; ttlMs: number; publicKey: string },
+  request: { id: string; ttlMs: number; publicKey: string; creationPath: string },
 ): { readonly wrapInfo?: JsonObject; readonly encrypted?: string } {
   const now = cluster.service.now();
   const role = cluster.effectiveRole(kind);
@@ -53,12 +53,22 @@ export function issueActivationToken(
     throw badRequest('failed to parse the secondary public key');
   // The service's encryption is not public and its clients see opaque base64, so here the content stays in the service.
   const encrypted = publicKey === '' ? undefined : cluster.random.bytes(320).toString('base64');
-  const token = encrypted ?? wrappingToken(cluster, now, Math.ceil(request.ttlMs / 1_000));
+  const ttl = Math.ceil(request.ttlMs / 1_000);
+  const token = encrypted ?? wrappingToken(cluster, now, ttl);
   cluster.tokens.issued.push(token);
   cluster.service.activationTokens.set(token, { content, issuer: cluster, publicKey });
   const known = { id: request.id, certificate: content.certificate, activated: false };
   cluster.setRole(kind, { ...role, knownSecondaries: [...role.knownSecondaries, known] }, now);
-  return encrypted === undefined ? { wrapInfo: { token } } : { encrypted };
+  if (encrypted !== undefined) return { encrypted };
+  return {
+    wrapInfo: {
+      token,
+      accessor: cluster.random.base62(24),
+      ttl,
+      creation_time: new Date(now).toISOString(),
+      creation_path: request.creationPath,
+    },
+  };
 }
 
 /** For some time after a promotion, the answer is 412 or 500. */

@@ -77,6 +77,8 @@ export class SimulatedNode {
 export class Leadership {
   /** The active node, even while the cluster restarts its subsystems. */
   active: SimulatedNode | undefined;
+  /** When the current active node became active; milliseconds since the epoch. */
+  activeSince = 0;
   restartEndsAt = 0;
   #former: SimulatedNode | undefined;
   #electionEndsAt = 0;
@@ -110,7 +112,13 @@ export class Leadership {
     const next = eligible.find((node) => node === this.#preferred) ?? eligible[0];
     if (next === undefined) return;
     this.#preferred = undefined;
-    this.active = next;
+    this.install(next, now);
+  }
+
+  /** Makes a node active at once. */
+  install(node: SimulatedNode, now: number): void {
+    this.active = node;
+    this.activeSince = now;
   }
 
   /** The active node gives up leadership; after the election another node is active, if there is one. */

@@ -167,7 +167,7 @@ function establish(service: SimulatedService, topology: Topology): void {
 }
 
 function initialise(cluster: SimulatedCluster, mounts: NonNullable<Topology['mounts']>, now: number): void {
-  cluster.leadership.active = cluster.node(0);
+  cluster.leadership.install(cluster.node(0), now);
   cluster.storage.write('keyring', { type: 'keyring', id: cluster.random.uuid() }, now);
   for (const given of mounts) {
     const path = canonicalPath(typeof given === 'string' ? given : given.path);

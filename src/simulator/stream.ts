@@ -18,6 +18,7 @@ export class ReplicationStream {
   /** WAL index, in the source, of the last entry that was applied. */
   lastRemoteWal = 0n;
   lastHeartbeatAt: number | undefined;
+  lastStartAt: number | undefined;
   /** Number of own entries that the last comparison discarded. */
   discardedEntries = 0;
   /** True while a test stops the log; heartbeats continue. */
@@ -133,6 +134,7 @@ export class ReplicationStream {
     this.state = 'merkle-diff';
     this.#synchronised = false;
     this.#phaseEndsAt = now + this.cluster.service.timing.merkleDiffMs;
+    this.lastStartAt = now;
     this.lastHeartbeatAt = now;
   }
 

@@ -91,7 +91,7 @@ function makeSecretId(call: RouteCall): ServiceAnswer {
 function login(call: RouteCall): ServiceAnswer {
   const method = methodAt(call, call.parameter('mount'));
   const { policies, ttlMs, maxTtlMs, tokenType: type } = ROLE_OF_CALLER[method](call);
-  const request = { policies, ttlMs, maxTtlMs, type, orphan: true };
+  const request = { policies, ttlMs, maxTtlMs, type, orphan: true, displayName: method, path: call.request.path };
   return call.authenticated(call.cluster.tokens.create(request, call.now));
 }
 

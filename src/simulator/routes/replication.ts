@@ -89,6 +89,7 @@ function secondaryToken(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
     id: call.required('id'),
     ttlMs,
     publicKey: call.text('secondary_public_key'),
+    creationPath: call.request.path,
   });
   return wrapInfo === undefined ? call.answer({ token: encrypted }) : call.answer(null, { wrapInfo });
 }
@@ -119,6 +120,7 @@ function merkleCheck(call: RouteCall): ServiceAnswer {
     const { page, subpages } = corrupted?.tree === tree ? corrupted : { page: undefined, subpages: [] };
     trees[String(index + 1)] = {
       tree_type: tree,
+      root_hash: Buffer.from(call.cluster.storage.rootOf('dr'), 'hex').toString('base64'),
       corrupted_subtree_root: page !== undefined,
       corrupted_index_tuples_map:
         page === undefined ? null : { [page]: { corrupted: subpages.length === 0, subpages } },
@@ -128,6 +130,7 @@ function merkleCheck(call: RouteCall): ServiceAnswer {
     merkle_corruption_report: {
       corrupted_root: corrupted !== undefined,
       corrupted_tree_map: corrupted === undefined ? null : trees,
+      last_corruption_check_epoch: new Date(call.now).toISOString(),
     },
   });
 }
@@ -139,8 +142,19 @@ function deleteOperationToken(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
+/** Go's zero time in seconds since the epoch: "never". */
+const NEVER = '-62135596800';
+
 /** Fields that older or busy nodes omit. */
-const OPTIONAL_FIELDS = ['last_reindex_epoch', 'replication_primary_canary_age_ms'];
+const OPTIONAL_FIELDS = [
+  'last_reindex_epoch',
+  'last_corruption_check_epoch',
+  'ssct_generation_counter',
+  'clock_skew_ms',
+  'last_heartbeat_duration_ms',
+  'replication_primary_canary_age_ms',
+  'last_start',
+];
 
 /** The `data` of a replication status. */
 function replicationStatus(cluster: SimulatedCluster, kind: ReplicationKind): JsonObject {
@@ -180,6 +194,8 @@ function treeFields(cluster: SimulatedCluster, kind: ReplicationKind): JsonObjec
     merkle_root: cluster.storage.rootOf(kind),
     last_reindex_epoch: running ? '0' : String(Math.floor(endsAt / 1_000)),
     corrupted_merkle_tree: cluster.corruptedPages !== undefined,
+    last_corruption_check_epoch: NEVER,
+    ssct_generation_counter: 0,
     ...(running ? { reindex_in_progress: true, ...stage } : {}),
   };
 }
@@ -217,6 +233,7 @@ function secondaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role:
     primary_cluster_addr: role.primaryClusterAddress,
     known_primary_cluster_addrs: [...role.knownPrimaryAddresses],
     last_remote_wal: stream.lastRemoteWal,
+    last_start: stream.lastStartAt === undefined ? undefined : timestamp(stream.lastStartAt),
     ...treeFields(cluster, kind),
     primaries: detached || stream.source === undefined ? [] : [peer(cluster, stream.source, stream)],
   };
@@ -228,12 +245,19 @@ function peer(reporter: SimulatedCluster, other: SimulatedCluster, stream: Repli
   const { storage } = stream.cluster;
   const canary = (stream.kind === 'dr' ? storage.get('cluster/canary') : undefined) ?? storage.get('canary');
   return thinned(reporter, {
+    api_address: other.apiAddress,
     cluster_address: other.clusterAddress,
     connection_status: stream.connected ? 'connected' : 'disconnected',
-    last_heartbeat: new Date(stream.lastHeartbeatAt ?? now).toISOString(),
+    last_heartbeat: timestamp(stream.lastHeartbeatAt ?? now),
+    last_heartbeat_duration_ms: '1',
+    clock_skew_ms: '0',
     replication_primary_canary_age_ms:
       canary?.type === 'canary' ? String(Math.max(0, Math.round(now - canary.at))) : undefined,
   });
+}
+
+function timestamp(at: number): string {
+  return new Date(at).toISOString();
 }
 
 const drRoute = (path: string, run: Route['run']) =>

@@ -80,15 +80,22 @@ export class RouteCall {
 
   /** The answer to a login, a token creation, or a renewal. */
   authenticated({ token, identity }: GivenToken): ServiceAnswer {
-    const { policies, renewable, type, expiresAt } = identity;
+    const { accessor, policies, renewable, type, orphan, expiresAt } = identity;
     const leaseMs = expiresAt === null ? 0 : Math.max(0, expiresAt - this.now);
     return this.answer(null, {
       auth: {
         client_token: token,
+        accessor,
         policies: [...policies],
+        token_policies: [...policies],
+        metadata: null,
         lease_duration: Math.round(leaseMs / 1_000),
         renewable,
+        entity_id: '',
         token_type: type,
+        orphan,
+        mfa_requirement: null,
+        num_uses: 0,
       },
     });
   }

@@ -52,12 +52,17 @@ function health(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
       initialized: true,
       sealed: node.sealed,
       standby: !active,
+      performance_standby: false,
       replication_performance_mode: modes.performance,
       replication_dr_mode: modes.dr,
       server_time_utc: Math.floor(now / 1_000),
       version: cluster.version,
-      ...(node.sealed ? {} : { cluster_id: cluster.clusterId }),
+      enterprise: true,
+      ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
       ...(active ? { last_wal: cluster.storage.lastWal } : {}),
+      echo_duration_ms: 0,
+      clock_skew_ms: 0,
+      replication_primary_canary_age_ms: 0,
     },
   };
 }
@@ -83,6 +88,7 @@ function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   if (node.sealed) throw new ServiceFault(503, ['Vault is sealed']);
   const now = cluster.service.now();
   const active = cluster.leadership.serving(now);
+  const self = active === node;
   // Standbys continue to name the last leader; that node itself does not.
   const { former } = cluster.leadership;
   const named = active ?? (former === node ? undefined : former);
@@ -90,9 +96,15 @@ function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
     status: 200,
     body: {
       ha_enabled: true,
-      is_self: active === node,
+      is_self: self,
+      ...(self ? { active_time: new Date(cluster.leadership.activeSince).toISOString() } : {}),
       leader_address: named?.address ?? '',
       leader_cluster_address: named?.clusterAddress ?? '',
+      performance_standby: false,
+      performance_standby_last_remote_wal: 0,
+      ...(self ? { last_wal: cluster.storage.lastWal } : {}),
+      raft_committed_index: cluster.storage.lastWal,
+      raft_applied_index: cluster.storage.lastWal,
     },
   };
 }
@@ -106,11 +118,18 @@ function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnsw
     status: 200,
     body: {
       type: cluster.sealType,
+      initialized: true,
       sealed: node.sealed,
       t: cluster.seal.threshold,
       n: cluster.seal.shares,
       progress: node.unsealShares.length,
+      nonce: '',
+      version: cluster.version,
+      build_date: '2026-01-06T00:00:00Z',
+      migration: false,
+      ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
       recovery_seal: cluster.unsealsItself,
+      storage_type: 'raft',
     },
   };
 }

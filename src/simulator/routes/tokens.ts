@@ -10,8 +10,12 @@ import { route, type Route, type RouteCall } from './route';
 /** The identity of a valid token. A service token is stored in this form, under its hash. */
 export interface Identity {
   readonly type: 'service' | 'batch';
+  /** Empty for batch tokens. */
+  readonly accessor: string;
   readonly policies: readonly string[];
   readonly orphan: boolean;
+  readonly displayName: string;
+  readonly path: string;
   readonly renewable: boolean;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
@@ -32,6 +36,8 @@ interface TokenRequest {
   readonly type: 'service' | 'batch';
   readonly orphan: boolean;
   readonly renewable?: boolean;
+  readonly displayName?: string;
+  readonly path?: string;
   /** Milliseconds; null: does not expire (root tokens). */
   readonly ttlMs: number | null;
   /** Maximum TTL including renewals, in milliseconds; default: the maximum of the service. */
@@ -67,16 +73,16 @@ export class TokenStore {
   ) {}
 
   create(request: TokenRequest, now: number): GivenToken {
-    const { type, orphan } = request;
+    const { type, orphan, displayName = 'token', path = 'auth/token/create' } = request;
     const longestMs = Math.min(request.maxTtlMs ?? MAXIMUM_TTL_MS, MAXIMUM_TTL_MS);
     const ttlMs = request.ttlMs === null ? null : Math.min(request.ttlMs, longestMs);
     const policies = [
       ...new Set(request.policies.includes('root') ? ['root'] : ['default', ...request.policies]),
     ].sort();
-    const common = { type, policies, orphan, createdAt: now };
+    const common = { type, policies, orphan, displayName, path, createdAt: now };
     if (type === 'batch') {
       const token = this.#issue(`hvb.${this.random.bytes(96).toString('base64url')}`);
-      const identity = { ...common, renewable: false, expiresAt: now + (ttlMs ?? MAXIMUM_TTL_MS) };
+      const identity = { ...common, accessor: '', renewable: false, expiresAt: now + (ttlMs ?? MAXIMUM_TTL_MS) };
       this.batchTokens.set(token, { keyring: this.#keyring, identity });
       return { token, identity };
     }
@@ -84,6 +90,7 @@ export class TokenStore {
     const renewable = request.renewable ?? ttlMs !== null;
     const identity = {
       ...common,
+      accessor: this.random.base62(24),
       renewable,
       expiresAt: ttlMs === null ? null : now + ttlMs,
       ...(renewable && ttlMs !== null ? { renewal: { ttlMs, until: now + longestMs } } : {}),
@@ -93,7 +100,8 @@ export class TokenStore {
   }
 
   createRootToken(now: number): string {
-    return this.create({ policies: ['root'], type: 'service', orphan: true, ttlMs: null }, now).token;
+    const path = 'auth/token/root';
+    return this.create({ policies: ['root'], type: 'service', orphan: true, ttlMs: null, path }, now).token;
   }
 
   /** The identity of the token; undefined if the token is not valid on this cluster now. */
@@ -134,8 +142,9 @@ export class TokenStore {
   /** Creates an operation token. Earlier ones stay valid. */
   createOperationToken(now: number): string {
     const token = this.#issue(this.random.token());
-    const given = { type: 'service', policies: ['root'], orphan: true } as const;
-    const identity = { ...given, renewable: false, createdAt: now, expiresAt: null };
+    const path = 'sys/replication/dr/secondary/generate-operation-token';
+    const given = { type: 'service', policies: ['root'], orphan: true, displayName: 'dr-operation', path } as const;
+    const identity = { ...given, accessor: '', renewable: false, createdAt: now, expiresAt: null };
     this.storage.write(`local/operation-token/${keyOf(token)}`, { type: 'token', identity }, now);
     return token;
   }
@@ -174,7 +183,7 @@ function create(call: RouteCall): ServiceAnswer {
   const ttlMs = parseDuration(call.text('ttl') || MAXIMUM_TTL);
   if (ttlMs === undefined) throw badRequest('error converting input for field "ttl": time: invalid duration');
   const policies = asked.length > 0 ? asked : allowedPolicies;
-  const request = { policies, type, orphan, renewable: role.renewable, ttlMs };
+  const request = { policies, type, orphan, renewable: role.renewable, ttlMs, path: call.request.path };
   return call.authenticated(call.cluster.tokens.create(request, call.now));
 }
 
@@ -197,12 +206,23 @@ function lookupSelf(call: RouteCall): ServiceAnswer {
   const secondsAfter = (since: number) =>
     expiresAt === null ? 0 : Math.max(0, Math.round((expiresAt - since) / 1_000));
   return call.answer({
+    id: call.request.token ?? '',
+    accessor: identity.accessor,
     policies: [...identity.policies],
-    type: identity.type,
+    type: identity.type === 'batch' ? 'batch' : 'service',
     orphan: identity.orphan,
+    path: identity.path,
+    display_name: identity.displayName,
+    creation_time: Math.floor(createdAt / 1_000),
     creation_ttl: secondsAfter(createdAt),
     expire_time: expiresAt === null ? null : new Date(expiresAt).toISOString(),
+    issue_time: new Date(createdAt).toISOString(),
     ttl: secondsAfter(call.now),
+    renewable: identity.renewable,
+    num_uses: 0,
+    meta: null,
+    entity_id: '',
+    explicit_max_ttl: 0,
   });
 }
 
