@@ -4,7 +4,7 @@ import { printError } from '../cli/errors';
 import { readReport, summaryLines } from '../cli/read-report';
 import { connectTemporal } from '../cli/run';
 import type { TemporalSession } from '../cli/run';
-import { deploymentWorkflowId, webUiLink } from '../contracts/names';
+import { lockWorkflowId, webUiLink } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
 import { writeReportFiles } from '../report/render';
 import { slotPath } from './clients';
@@ -63,10 +63,21 @@ const SWITCHOVER_ACTS: readonly Act[] = [
 /** `npm run demo -- --plain`: without hooks, a switchover without loss, a failover, and the rejoin of the failed primary. */
 export const PLAIN_ACTS: readonly Act[] = [
   {
+    runbook: 'walSampler',
+    title: 'record samples, so that a failover can bound the loss',
+    input: { samples: 4, everySeconds: 0.25 },
+  },
+  { runbook: 'readiness', title: 'would a switchover or a failover start now?', input: {} },
+  {
     runbook: 'drSwitchover',
     title: 'switch to west; a rate-limit quota pauses the clients, and no write may be lost',
     input: { to: 'west' },
     losesNothing: true,
+  },
+  {
+    runbook: 'walSampler',
+    title: 'record samples of the new primary',
+    input: { samples: 4, everySeconds: 0.25 },
   },
   {
     runbook: 'drFailover',
@@ -112,11 +123,25 @@ async function perform(
 ): Promise<boolean> {
   const { payments } = stage;
   await act.before?.(payments);
-  const input = { deployment: DEPLOYMENT, reason: act.title, requestedBy: OPERATOR, ...act.input };
+  const hasRequester = act.runbook !== 'walSampler' && act.runbook !== 'readiness';
+  const input = {
+    deployment: DEPLOYMENT,
+    ...(hasRequester ? { reason: act.title, requestedBy: OPERATOR } : {}),
+    ...act.input,
+  };
   const people = new Cast(stage, say, act.isShown === true);
   const begin = Date.now();
-  if ((await people.play(OPERATOR, ['start', act.runbook, '--input', JSON.stringify(input)])) !== 0) return false;
-  const { workflowId, runId } = await follow(session, deploymentWorkflowId(DEPLOYMENT), people, say, stop);
+  const workflowId = lockWorkflowId(act.runbook, input) ?? `${act.runbook}:${DEPLOYMENT}:demo`;
+  if (lockWorkflowId(act.runbook, input) === undefined) {
+    await session.client.workflow.start(act.runbook, {
+      workflowId,
+      taskQueue: stage.environment['RUNBOOKS_TASK_QUEUE'] ?? '',
+      args: [input],
+    });
+  } else if ((await people.play(OPERATOR, ['start', act.runbook, '--input', JSON.stringify(input)])) !== 0) {
+    return false;
+  }
+  const { runId } = await follow(session, workflowId, people, say, stop);
   const seconds = (Date.now() - begin) / 1000;
   const report = await readReport(session, { workflowId, runId });
   for (const line of summaryLines(report)) say(line);
