@@ -139,8 +139,23 @@ export async function cancelOwn(slot: Slot): Promise<boolean> {
 /** The service's answer to a last share that gave no token. `not-sent`: it certainly did not arrive. */
 type LastAnswer = 'refused' | 'not-sent' | 'unknown';
 
-/** By the state of our attempt after the last share. `waiting`: it holds shares. `reset`: it holds none. */
-const HOW = {
+/** The state of our attempt after the last share. `waiting`: it holds shares. `reset`: it holds none. */
+type SeenAfter = 'waiting' | 'reset' | 'gone' | 'unreadable';
+
+/**
+ * The core of a token generation: the service's answer and the state afterwards determine what follows. `next-set`:
+ * these shares do not make a token together. `again`: no token was generated; use the same shares for another attempt.
+ * `alarm`: a token may exist that nobody holds.
+ */
+const AFTER_LAST_SHARE = {
+  // A complete set that does not combine resets the attempt to no shares.
+  refused: { waiting: 'again', reset: 'next-set', gone: 'again', unreadable: 'again' },
+  'not-sent': { waiting: 'again', reset: 'again', gone: 'again', unreadable: 'again' },
+  // A present attempt proves nothing: the share that was sent may arrive after the read.
+  unknown: { waiting: 'alarm', reset: 'alarm', gone: 'alarm', unreadable: 'alarm' },
+} as const satisfies Readonly<Record<LastAnswer, Readonly<Record<SeenAfter, string>>>>;
+
+const HOW: Readonly<Record<SeenAfter, string>> = {
   waiting: 'the answer to the last share was lost; the attempt was still waiting, and the share may have arrived late',
   reset: 'the answer to the last share was lost; the attempt was at progress 0, and the share may have arrived late',
   gone: 'the answer to the last share was lost, and the attempt was gone afterwards',
@@ -148,12 +163,9 @@ const HOW = {
 };
 
 /**
- * The core of a token generation: the service's answer to the last share, and the state afterwards, determine what
- * follows. Frees the slot.
+ * Determines by reads what the last share did, and frees the slot.
  *
- * @returns `next-set`: these shares do not make a token together. `again`: no token was generated; use the same shares
- *   for another attempt. `alarm`: a token may exist that nobody holds; `how` says what is known. `isFree`: our attempt is
- *   certainly gone
+ * @returns `how` it ended, for an alarm; `isFree`: our attempt is certainly gone
  */
 export async function settleLastShare(
   execution: Execution,
@@ -163,14 +175,9 @@ export async function settleLastShare(
 ) {
   const seen = await readAttempt(execution, slot).catch(orElse(execution.signal, () => undefined));
   const there = seen && (isThis(slot, attempt, seen) ? (seen.progress === 0 ? 'reset' : 'waiting') : 'gone');
-  const state = there ?? 'unreadable';
+  const as: SeenAfter = there ?? 'unreadable';
   // Cancel even after an alarm: a present attempt could be completed later.
-  const ended = { how: HOW[state], isFree: await cancelOwn(slot) };
-  // A present attempt proves nothing: a share whose answer was lost may arrive after the read.
-  if (answer === 'unknown') return { next: 'alarm' as const, ...ended };
-  // A complete set that does not combine resets the attempt to no shares.
-  const isWrongSet = answer === 'refused' && state === 'reset';
-  return { next: isWrongSet ? ('next-set' as const) : ('again' as const), ...ended };
+  return { next: AFTER_LAST_SHARE[answer][as], how: HOW[as], isFree: await cancelOwn(slot) };
 }
 
 /**
