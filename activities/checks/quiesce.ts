@@ -18,6 +18,13 @@ export interface Quiescing {
   readonly rights: Rights;
 }
 
+/** A deployment, and how its clusters are asked. */
+interface Site {
+  readonly deployment: Deployment;
+  readonly access: (cluster: string) => ClusterAccess;
+  readonly signal: AbortSignal;
+}
+
 interface Wanted {
   readonly quiesce?: QuiesceMethod | undefined;
   readonly acceptLoss: 'none' | 'bounded';
@@ -40,13 +47,13 @@ const NAME = 'zero loss can be proven';
 
 /** Zero loss must be provable before anybody is asked: clients can be quiesced, or the plan accepts a loss. */
 export async function quiescing(
-  { hooks, quiesce, ...site }: Deployment,
+  { deployment, access, signal }: Site,
   { quiesce: wanted, acceptLoss }: Wanted,
-  primary: ClusterAccess,
+  from: string,
   to: string,
-  signal: AbortSignal,
 ): Promise<Quiescing> {
-  const from = primary.entry.name;
+  const { hooks, quiesce } = deployment;
+  const primary = access(from);
   const hasHooks = hooks.quiesce !== undefined && hooks.release !== undefined;
   const by = wanted ?? quiesce.by ?? (hasHooks ? 'hook' : 'none');
   const stale = by === 'quota' ? [] : leftBehind(from, await quotasOfRuns(primary, signal));
@@ -63,10 +70,10 @@ export async function quiescing(
     case 'quota':
       return {
         by,
-        checks: await quotaIsPossible(primary, signal),
+        checks: await quotaIsPossible({ deployment, access, signal }, primary),
         rights: QUOTA_RIGHTS,
         warnings: [
-          `ALL clients of ${from} are refused with 429, including reads and logins, until ${to} serves. Clients of the performance secondaries of ${from} are refused too, until each secondary follows ${to}. Exempt paths: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
+          `ALL clients of ${from} are refused with 429, including reads and logins, until ${to} serves. Clients of the performance secondaries of ${from} are refused too, until each secondary follows ${to}. Exempt paths: ${exemptPaths(deployment).join(', ')}.`,
         ],
         step: `Quiesce clients: rate-limit quota on ${from}, verified to refuse requests at every node`,
       };
@@ -94,14 +101,14 @@ export async function quiescing(
 
 export const QUOTA_POSSIBLE = 'clients can be stopped by a quota';
 
-async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Promise<Check[]> {
+async function quotaIsPossible({ deployment, access, signal }: Site, primary: ClusterAccess): Promise<Check[]> {
   const { name } = primary.entry;
   const needed = 'no other rate-limit quota, and no rate-limit headers in responses';
   try {
     const options = { token: await primary.credential(), signal };
     const { sys } = primary.client;
     const [names = [], config] = await Promise.all([sys.rateLimitQuotas(options), sys.quotaConfig(options)]);
-    await clustersServingClients(primary, signal);
+    await clustersServingClients(deployment, primary, access, signal);
     const headers = config.enableRateLimitResponseHeaders ? ['enable_rate_limit_response_headers is on'] : [];
     const others = foreignQuotas(names);
     const possible = check(QUOTA_POSSIBLE, name, others.length + headers.length === 0, {

@@ -41,7 +41,7 @@ export async function assessPerformancePromotion(
 ): Promise<Assessment<PromotionRoute>> {
   const { input } = request;
   const observed = await observe('performancePromotion', request, [input.to, input.from]);
-  const { deployment, signal } = observed;
+  const { deployment } = observed;
   const base = observed.base('promote', 'force');
   const promotion = findSides(input, observed);
   if ('verdict' in promotion) return { ...base, preconditions: [promotion] };
@@ -58,9 +58,7 @@ export async function assessPerformancePromotion(
   ];
   // Without the required roles there is nothing to read filters and rights from.
   if (refuses(judged)) return { ...base, preconditions: judged };
-  const quiesce = planned
-    ? await quiescing(deployment, input, observed.access(from.cluster), to.cluster, signal)
-    : NOBODY_HELD;
+  const quiesce = planned ? await quiescing(observed, input, from.cluster, to.cluster) : NOBODY_HELD;
   const filters = await filtersOf(promotion);
   const snapshotted = planned ? from.cluster : to.cluster;
   const snapshot = snapshotWanted(deployment, planned ? 'demotion' : 'forced-promotion', snapshotted);

@@ -104,11 +104,13 @@ export async function holdByQuota(execution: Execution, access: ClusterAccess) {
   const name = quotaName(run.rid);
   const reading = { token: await access.credential(), signal };
   const changing = await changingSoon(access, execution);
-  const taking = await clustersServingClients(access, signal);
+  const { deployment } = entry;
+  const about = clusters.deployment(deployment);
+  const taking = await clustersServingClients(about, access, (each) => clusters.of(deployment, each), signal);
   const names = await sys.rateLimitQuotas(reading);
   const others = foreignQuotas(names);
   if (others.length > 0) throw notAlone(entry.name, others);
-  const wanted = exemptPaths(clusters.deployment(entry.deployment));
+  const wanted = exemptPaths(about);
   const config = await sys.quotaConfig(reading);
   const missing = wanted.filter((path) => !config.rateLimitExemptPaths.includes(path));
   if (missing.length > 0) {
@@ -156,14 +158,17 @@ function unfit(cluster: string, observed: string, needed: string): RunbookError 
 }
 
 /** The clusters whose clients write to the primary: itself, and its performance secondaries, which forward writes. */
-export async function clustersServingClients(primary: ClusterAccess, signal: AbortSignal) {
-  const { clusters } = currentExecution();
-  const { deployment, drSet } = primary.entry;
+export async function clustersServingClients(
+  { clusters }: Deployment,
+  primary: ClusterAccess,
+  access: (cluster: string) => ClusterAccess,
+  signal: AbortSignal,
+) {
   // A DR secondary serves no client requests.
-  const others = clusters.all(deployment).filter(({ entry }) => entry.drSet !== drSet);
+  const others = [...clusters.values()].filter(({ drSet }) => drSet !== primary.entry.drSet);
   const secondaries = await Promise.all(
-    others.map(async (each) => {
-      const { name } = each.entry;
+    others.map(async ({ name }) => {
+      const each = access(name);
       const ifSilent = orElse(signal, (error): never => {
         throw error.with({
           cluster: name,

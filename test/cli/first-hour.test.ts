@@ -4,7 +4,7 @@ import { appendFileSync } from 'node:fs';
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { parse } from 'yaml';
+import { parse, parseDocument } from 'yaml';
 import { loadInventory } from '../../src/inventory';
 import { temporaryDirectory } from '../support/directory';
 import { pair } from '../support/site';
@@ -310,6 +310,16 @@ it('inventory check --live compares the file with the clusters, from here: a cre
   const file = join(folder, 'other-id.yaml');
   await writeFile(file, (await readFile(inventory, 'utf8')).replace(clusterId, 'another'));
   expect(bad(await check(file))).toEqual(['cluster-id east']);
+  const byQuota = join(folder, 'by-quota.yaml');
+  const quota = parseDocument(await readFile(inventory, 'utf8'));
+  quota.setIn(['deployments', 'payments', 'quiesce'], 'quota');
+  await writeFile(byQuota, quota.toString());
+  const entitled = workersToken(service.cluster('east'), await loadInventory(byQuota), 'payments');
+  await writeFile(join(folder, 'site', 'workers.token'), entitled, { mode: 0o600 });
+  service.advanceClock(1_000);
+  const withQuota = await check(byQuota);
+  expect(bad(withQuota)).toEqual([]);
+  expect(withQuota.out).toContain('"id":"clients-can-be-stopped-by-a-quota"');
 });
 
 interface Findings {
