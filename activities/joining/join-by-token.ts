@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { createHash } from 'node:crypto';
 import type {
   Authority,
@@ -16,13 +17,13 @@ import type { ActivationToken, JoinParameters, SecondaryPublicKey } from '../../
 import type { OutsideSecondary, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { ClusterAccess } from '../clusters';
 import {
+  Deadline,
   CHANGE_TIMEOUT_MS,
-  awaitAnswer,
-  awaitState,
-  beforeSending,
   readActConfirm,
   resultOf,
   withCredential,
+  awaitState,
+  beforeSending,
 } from '../read-act-confirm';
 import { currentExecution, onCluster } from '../execution';
 import { writePathsFilter } from '../filters/filters';
@@ -177,29 +178,33 @@ async function issueActivationToken(
   parameters: { readonly id: string; readonly ttl: string; readonly secondaryPublicKey?: string | undefined },
 ) {
   const { id } = parameters;
-  const { name: cluster } = source.entry;
   const execution = currentExecution();
   const { primary } = source.client[kind];
   let revoked = false;
-  const issue = async () => {
-    const state = await readPrimary(source, kind);
-    refuseConnected(id, cluster, state);
-    const options = await withCredential(source, execution);
-    // An abandoned attempt must not revoke the id that its replacement has used.
-    await execution.assertCurrentAttempt();
-    if (state.knownSecondaries?.includes(id)) {
-      revoked = true;
-      await primary.revokeSecondary({ id }, options);
+  const deadline = new Deadline(ISSUE_BUDGET_MS, undefined, execution.spentMs);
+  for (;;) {
+    try {
+      return await deadline.poll(async () => {
+        const state = await readPrimary(source, kind);
+        refuseConnected(id, source.entry.name, state);
+        const options = await withCredential(source, execution);
+        // An abandoned attempt must not revoke the id that its replacement has used.
+        await execution.assertCurrentAttempt();
+        if (state.knownSecondaries?.includes(id)) {
+          revoked = true;
+          await primary.revokeSecondary({ id }, options);
+        }
+        await execution.assertCurrentAttempt();
+        return { ...(await primary.secondaryToken(parameters, options)), revoked };
+      });
+    } catch (error) {
+      // 412 and 500 are normal for some seconds after a promotion; the next turn reads the effect of a lost answer.
+      if (!isRunbookError(error) || (!error.retryable && error.outcomeKnown)) throw error;
+      if (deadline.isOver) throw notIssued(source.entry.name, deadline, error);
+      execution.progress(`${error.code}; retrying until the budget ends`);
+      await delay(Math.min(error.retryAfterMs ?? 500, 5_000), undefined, { signal: execution.signal });
     }
-    await execution.assertCurrentAttempt();
-    return { ...(await primary.secondaryToken(parameters, options)), revoked };
-  };
-  // 412 and 500 are normal for some seconds after a promotion; the next turn reads the effect of a lost answer.
-  const again = (error: unknown): never => {
-    throw isRunbookError(error) && !error.outcomeKnown ? error.with({ retryable: true }) : error;
-  };
-  const asked = { budgetMs: ISSUE_BUDGET_MS, needed: `an activation token of ${cluster}`, cluster };
-  return awaitAnswer(execution, { ...asked, read: () => issue().catch(again) });
+  }
 }
 
 /**
@@ -260,6 +265,18 @@ function refuseConnected(id: string, cluster: string, { peers }: ReplicationObse
     observed: `${id} connected`,
     needed: 'an id that no connected secondary has: revoking it would cut that secondary off',
     next: `Compare the status of ${cluster} with that of the secondary. If the secondary follows, retry. If another cluster has this id, revoke it manually first.`,
+  });
+}
+
+function notIssued(cluster: string, deadline: Deadline, error: RunbookError): RunbookError {
+  const message = `${cluster} issued no activation token within ${deadline.durationText}: ${error.message}`;
+  return new RunbookError(error.code, message, {
+    retryable: false,
+    cluster,
+    httpStatus: error.httpStatus,
+    observed: error.code,
+    needed: 'an activation token',
+    next: `Check ${cluster}, then retry: an id whose token is lost is revoked first.`,
   });
 }
 
