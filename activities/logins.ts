@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Log } from '../src/contracts/log';
 import { RunbookError, isRunbookError } from '../src/errors';
-import { readSecret } from '../src/inventory';
+import { readLoginSecret } from '../src/inventory';
 import type { ClusterEntry, Login } from '../src/inventory';
 import { Secret } from '../src/secret';
 import { ServiceClient } from '../src/vault';
@@ -32,15 +32,30 @@ export function describeLogin({ method, mount }: Login): string {
 async function bodyOf(login: Login): Promise<RequestBody> {
   switch (login.method) {
     case 'approle': {
-      const secretId = await readSecret(login.secretId, 'login-secret');
+      const secretId = await readLoginSecret(login.secretId);
       return { role_id: new Secret('login-secret', login.roleId), secret_id: secretId };
     }
     case 'kubernetes':
     case 'jwt':
-      return { role: login.role, jwt: await readSecret(login.jwt, 'login-secret') };
+      return { role: login.role, jwt: await readLoginSecret(login.jwt) };
     case 'cert':
       return { name: login.role };
   }
+}
+
+/** A refusal is about the role or the credentials; any other answer is not. */
+function loginFix({ method, mount }: Login, cluster: string, { httpStatus, next }: RunbookError): string {
+  if (httpStatus === 500 || httpStatus === 502)
+    return method === 'kubernetes' || method === 'jwt'
+      ? `${cluster} could not verify the credential: let it reach what auth/${mount} is configured with (the token reviewer of Kubernetes, or the keys of the issuer), then retry.`
+      : `${cluster} failed inside: read its log, then retry.`;
+  if (httpStatus === 429)
+    return `A rate-limit quota of ${cluster} refuses the login: raise it, or exempt auth/${mount}/login; then retry.`;
+  if (httpStatus === 404)
+    return `Enable the auth method at auth/${mount} on ${cluster}, or correct mount in the inventory.`;
+  if (httpStatus !== undefined && httpStatus < 500)
+    return `Correct the ${method} role on ${cluster}, or the login credential of the worker; then retry.`;
+  return next ?? `Make sure that ${cluster} serves logins, then retry.`;
 }
 
 /** Identifies repeated logins with the same credentials. The credentials cannot be read from it. */
@@ -248,7 +263,7 @@ export class Logins {
         {
           // A lost answer leaves at most a token that nobody has, and that expires.
           ...{ cluster: entry.name, retryable: error.retryable, httpStatus: error.httpStatus },
-          next: `Correct the ${login.method} role on ${entry.name}, or the login credential of the worker; then retry.`,
+          ...{ answerText: error.answerText, observed: error.observed, next: loginFix(login, entry.name, error) },
         },
       );
       if (error.httpStatus !== 400 && error.httpStatus !== 403) throw failure;

@@ -99,8 +99,8 @@ export async function observeSeal({ client }: ClusterAccess, signal: AbortSignal
     .sealStatus({ signal, timeoutMs: NODE_TIMEOUT_MS })
     .catch(orElse(signal, () => undefined));
   if (seal === undefined) return undefined;
-  const { type, recoverySeal = false, threshold, shares } = seal;
-  return { type, recovery: recoverySeal, threshold, shares };
+  const { type, recoverySeal = false, threshold, shares, migration } = seal;
+  return { type, recovery: recoverySeal, threshold, shares, ...(migration === true && { migration }) };
 }
 
 /** The single slot of generation attempts, as it is now. */

@@ -111,6 +111,8 @@ interface RunbookErrorOptions {
   /** Milliseconds to wait before the next try, from `Retry-After`. */
   readonly retryAfterMs?: number | undefined;
   readonly cluster?: string | undefined;
+  /** What the answer itself said: redacted, on one line and short. For people only: nothing branches on it. */
+  readonly answerText?: string | undefined;
   /** The exact subject of the error, in the words that a decision uses for it. */
   readonly about?: string | undefined;
   /** What people must know besides the error, such as a token that nobody holds. Never holds a secret. */
@@ -131,6 +133,7 @@ export class RunbookError extends Error {
   readonly httpStatus: number | undefined;
   readonly retryAfterMs: number | undefined;
   readonly cluster: string | undefined;
+  readonly answerText: string | undefined;
   readonly about: string | undefined;
   readonly findings: readonly Finding[];
   readonly observed: string | undefined;
@@ -149,6 +152,7 @@ export class RunbookError extends Error {
     this.httpStatus = options.httpStatus;
     this.retryAfterMs = options.retryAfterMs;
     this.cluster = options.cluster;
+    this.answerText = options.answerText;
     this.about = options.about;
     this.findings = options.findings ?? [];
     this.observed = options.observed;

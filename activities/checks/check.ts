@@ -25,6 +25,11 @@ export function check(
   };
 }
 
+/** An error as a point or a finding shows it: its code, and what the answer itself said. */
+export function causeOf({ code, answerText }: Pick<RunbookError, 'code' | 'answerText'>): string {
+  return answerText === undefined ? code : `${code}, answered "${answerText}"`;
+}
+
 /** A fact that cannot be known in advance: it refuses nothing, and the approvers see it. */
 export function notCheckable(name: string, cluster: string | undefined, observed: Observed): Check {
   return { ...check(name, cluster, false, observed), verdict: 'not-checkable' };

@@ -7,7 +7,7 @@ import type { Secret } from '../../src/secret';
 import type { ClusterAccess } from '../clusters';
 import { LOGIN_LIFE_MS, describeLogin } from '../logins';
 import { hclOf } from '../tokens/policies';
-import { check } from './check';
+import { causeOf, check } from './check';
 
 /** Seconds that a credential must still be valid for: at least twice what a run may take. */
 export const CREDENTIAL_LIFE_SECONDS = 1_800;
@@ -20,6 +20,10 @@ export interface CredentialFacts {
   /** The error code if it is not usable; for a login, what failed. */
   readonly error?: string;
   readonly httpStatus?: number | undefined;
+  /** The error as people read it: its code, and what the answer said. */
+  readonly cause?: string;
+  /** Calls left; undefined if they are not counted. */
+  readonly usesLeft?: number | undefined;
   /** Seconds left; undefined if it does not expire. */
   readonly ttlSeconds?: number;
   /** The full TTL of the token, seconds. */
@@ -47,13 +51,24 @@ export async function credentialFacts(
       sys.lookupSelf({ token, signal }),
       sys.capabilitiesSelf(paths, { token, signal }),
     ]);
-    const { ttlSeconds, creationTtlSeconds, type, orphan } = facts;
-    return { usable: true, ttlSeconds: ttlSeconds || undefined, creationTtlSeconds, type, orphan, capabilities };
+    const { ttlSeconds, creationTtlSeconds, type, orphan, usesLeft } = facts;
+    return {
+      ...{ usable: true, ttlSeconds: ttlSeconds || undefined, creationTtlSeconds, type, orphan, capabilities },
+      usesLeft: usesLeft || undefined,
+    };
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const named = token === undefined ? error : await diagnoseServerError(primary.client, error, { token, signal });
-    const { code, message, httpStatus } = isRunbookError(named) ? named : error;
-    return { usable: false, error: code === 'CREDENTIAL_UNAVAILABLE' ? message : code, httpStatus, capabilities: {} };
+    const { code, message, httpStatus, answerText, observed } = isRunbookError(named) ? named : error;
+    const cause = observed ?? causeOf({ code, answerText });
+    const isSource = code === 'CREDENTIAL_UNAVAILABLE';
+    return {
+      usable: false,
+      error: isSource ? message : code,
+      cause: isSource ? message : cause,
+      httpStatus,
+      capabilities: {},
+    };
   }
 }
 
@@ -77,11 +92,20 @@ function fixCredential({ name, deployment, credential }: ClusterEntry): string {
     : `Renew the credential of ${name} at its source: ${describeSource(credential)}. \`runbook policy ${deployment} --commands\` prints the commands that create one.`;
 }
 
-export function credentialWorks(entry: ClusterEntry, { usable, error, httpStatus }: CredentialFacts): Check {
+/** What stops the workers without being a fault of their credential. */
+function fixOf(entry: ClusterEntry, { error = '', httpStatus }: CredentialFacts): string {
+  if (BROKEN.has(error)) return stopBroken(entry.name, httpStatus);
+  if (error === 'RATE_LIMITED')
+    return `A rate-limit quota of ${entry.name} refuses the workers ("vault list sys/quotas/rate-limit"): raise it, or exempt the paths that the workers call. During an outage it would refuse them too.`;
+  return fixCredential(entry);
+}
+
+export function credentialWorks(entry: ClusterEntry, facts: CredentialFacts): Check {
+  const { usable, error, cause } = facts;
   return check('credential works', entry.name, usable, {
-    observed: usable ? 'accepted' : (error ?? 'not usable'),
+    observed: usable ? 'accepted' : (cause ?? error ?? 'not usable'),
     needed: 'a token that the cluster accepts',
-    next: BROKEN.has(error ?? '') ? stopBroken(entry.name, httpStatus) : fixCredential(entry),
+    next: fixOf(entry, facts),
   });
 }
 
@@ -106,8 +130,17 @@ function neededLife({ credential }: ClusterEntry): number {
   return 'method' in credential ? LOGIN_LIFE_MS / 1_000 - LOGIN_SLACK_SECONDS : CREDENTIAL_LIFE_SECONDS;
 }
 
-export function credentialLives(entry: ClusterEntry, { type, ttlSeconds }: CredentialFacts): Check {
+export function credentialLives(entry: ClusterEntry, { type, ttlSeconds, usesLeft }: CredentialFacts): Check {
   const { name, credential } = entry;
+  if (usesLeft !== undefined)
+    return check('credential lives long enough', name, false, {
+      observed: `${type ?? 'token'}, ${usesLeft} uses left`,
+      needed: 'a token without a limit of uses: every call of a run uses one up',
+      next:
+        'method' in credential
+          ? `Set token_num_uses=0 on the role of the ${describeLogin(credential)}.`
+          : fixCredential(entry),
+    });
   const login = 'method' in credential ? credential : undefined;
   const left = `${type ?? 'token'}, ${ttlSeconds === undefined ? 'no expiry' : `${ttlSeconds} s left`}`;
   return check('credential lives long enough', name, ttlSeconds === undefined || ttlSeconds >= neededLife(entry), {

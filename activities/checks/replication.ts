@@ -22,14 +22,26 @@ export function everyNodeUnsealed(observation: ClusterObservation): Check {
   const { cluster, nodes } = observation;
   const good = nodes.every(({ sealed, initialized }) => sealed !== true && initialized !== false);
   return check('every node is unsealed', cluster, good, {
-    observed: nodesText(nodes, ({ sealed }) => (sealed === undefined ? 'not read' : sealed ? 'sealed' : 'unsealed')),
+    observed: nodesText(nodes, sealText),
     needed: 'every node is initialized and unsealed',
     next: unsealing(observation),
   });
 }
 
+/** `sys/health` answers 530 for a node that was removed, and 474 for a standby without a connection to its active node. */
+function sealText({ sealed, healthStatus }: NodeObservation): string {
+  if (healthStatus === REMOVED) return 'removed from its raft cluster';
+  if (sealed === undefined) return 'not read';
+  if (healthStatus === UNCONNECTED) return 'unsealed, without a connection to the active node';
+  return sealed ? 'sealed' : 'unsealed';
+}
+const REMOVED = 530;
+const UNCONNECTED = 474;
+
 /** How to unseal the sealed nodes of a cluster, depending on its seal. */
-function unsealing({ cluster, seal }: ClusterObservation): string {
+function unsealing({ cluster, seal, nodes }: ClusterObservation): string {
+  if (nodes.some(({ healthStatus }) => healthStatus === REMOVED))
+    return `A removed node of ${cluster} cannot be unsealed: empty its storage and let it join again (retry_join), or take it out of the inventory.`;
   if (seal?.recovery !== true)
     return `Unseal the nodes of ${cluster}; a secondary accepts the primary's key shares (recovery key shares if the primary unseals itself).`;
   return `${cluster} unseals itself (${seal.type ?? 'auto-unseal'}), and recovery key shares do not unseal a node: make sure that its sealed nodes reach their key service, and restart the service on those that stay sealed.`;
@@ -64,11 +76,19 @@ export function takesPart(observation: ClusterObservation, { planned = true } = 
   const version = supportedVersion(observation);
   return [
     ...asPinned(observation),
+    ...noSealMigration(observation),
     oneActiveNode(observation),
     enough,
     ...judged,
     planned ? version : asWarning(version),
   ];
+}
+
+/** During a seal migration, restarted nodes need the key shares of the old seal. */
+function noSealMigration({ cluster, seal }: ClusterObservation): Check[] {
+  if (seal?.migration !== true) return [];
+  const next = `Finish the seal migration of ${cluster} first: unseal every node with "vault operator unseal -migrate".`;
+  return [check('no seal migration', cluster, false, { observed: 'under way', needed: 'none under way', next })];
 }
 
 /** The wrong cluster may answer at the right address: no activity changes it, and a plan with it would stop halfway. */
@@ -180,10 +200,21 @@ export function streams(observation: ObservedRoles, kind: ReplicationKind): Chec
   const { cluster, [kind]: seen } = observation;
   const good = seen?.mode === 'secondary' && seen.state === 'stream-wals';
   return check(`${kindName(kind)} secondary, streaming`, cluster, good, {
-    observed: roleText(observation, kind),
+    observed: `${roleText(observation, kind)}${isDetached(seen) ? ', attached to no primary' : ''}`,
     needed: 'secondary, stream-wals',
-    next: `Wait until ${cluster} streams; if it never does, run merkleCheck.`,
+    next: isDetached(seen) ? attach(cluster) : `Wait until ${cluster} streams; if it never does, run merkleCheck.`,
   });
+}
+
+const BY_TOKEN = 'Start secondaryRepointing with {"form": "token"}.';
+
+/** A demoted cluster is a secondary of nobody until it gets an activation token. */
+function isDetached(seen: ReplicationObservation | undefined): boolean {
+  return seen?.mode === 'secondary' && (seen.secondaryId ?? '') === '' && seen.peers.length === 0;
+}
+
+function attach(cluster: string): string {
+  return `${cluster} was demoted and never attached, so it belongs to no primary. ${BY_TOKEN}`;
 }
 
 /** `stream-wals` is still reported with a dead primary: only heartbeats prove that it is alive. */
@@ -192,7 +223,9 @@ export function aliveByHeartbeat(observation: ObservedRoles, kind: ReplicationKi
   return check('connection alive by heartbeat', cluster, isAlive(seen, limitMs), {
     observed: heartbeatText(seen),
     needed: `connected, heartbeat at most ${limitMs / 1000} s old`,
-    next: `Find out why ${cluster} receives no heartbeats from its primary (cluster port, certificates, load balancer).`,
+    next: isDetached(seen)
+      ? attach(cluster)
+      : `Find out why ${cluster} receives no heartbeats from its primary (cluster port, certificates, load balancer).`,
   });
 }
 
@@ -349,8 +382,6 @@ export function anotherSecondaryStays(
     otherwise: acknowledged ? 'warn' : 'fail',
   });
 }
-
-const BY_TOKEN = 'Start secondaryRepointing with {"form": "token"}.';
 
 /** A demoted cluster accepts no addresses, and one without an id never had a certificate. */
 export function attachedBefore(secondary: ObservedRoles, kind: ReplicationKind): Check {

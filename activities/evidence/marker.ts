@@ -4,7 +4,8 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { apiPathOf } from '../../src/vault';
 import type { KeyPlace } from '../../src/vault';
-import { check } from '../checks/check';
+import { causeOf, check } from '../checks/check';
+import { NotRead, within } from '../checks/within';
 import { BROKEN, stopBroken } from '../checks/credentials';
 import type { Rights } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
@@ -12,11 +13,12 @@ import { TOKEN_ENDED } from '../logins';
 
 /** The key beside the marker. Plans and readiness write it and read it back; on a new primary it proves a write. */
 const BESIDE = '-after';
-/** Another plan may write at the same moment. */
-const TRIES = 3;
 /** A performance secondary forwards a write to its primary, and has it itself a moment later. */
-const READS = 15;
 const READ_PAUSE_MS = 200;
+/** Another plan may write at the same moment: after this time without our value, it is written again, ms. */
+const AGAIN_MS = 2_000;
+/** Time for the whole check. Whoever limits it from outside leaves more. */
+export const MARKER_CHECK_MS = 6_000;
 /** Shorter than heartbeat timeout plus retry interval (decision 21): two attempts never write at the same time, ms. */
 export const MARKER_TIMEOUT_MS = 5_000;
 
@@ -30,7 +32,8 @@ interface MarkerPlaces {
 export async function lookUpMarker(access: ClusterAccess, { marker: { path } }: Deployment, signal: AbortSignal) {
   const { client, entry } = access;
   const [first = ''] = path.split('/');
-  const refused = (observed: string): RunbookError =>
+  const elsewhere = 'Set marker.path in the inventory to a key below another mount, which is replicated.';
+  const refused = (observed: string, next?: string): RunbookError =>
     new RunbookError(
       'PRECONDITION_FAILED',
       `${path} on ${entry.name} is not in a key-value engine that the workers can use.`,
@@ -38,7 +41,9 @@ export async function lookUpMarker(access: ClusterAccess, { marker: { path } }: 
         cluster: entry.name,
         observed,
         needed: `a replicated key-value engine, version 1 or 2, with rights on ${path} for the credential of ${entry.name}`,
-        next: `Enable one there: "vault secrets enable -path=${first} -version=2 kv"; or add these rights to the policy of the credential (version 2): path "${first}/data/${path.slice(first.length + 1)}*" { capabilities = ["create", "read", "update"] }`,
+        next:
+          next ??
+          `Enable one there: "vault secrets enable -path=${first} -version=2 kv"; or add these rights to the policy of the credential (version 2): path "${first}/data/${path.slice(first.length + 1)}*" { capabilities = ["create", "read", "update"] }`,
       },
     );
   const found = await client.sys
@@ -48,9 +53,9 @@ export async function lookUpMarker(access: ClusterAccess, { marker: { path } }: 
       throw refused('403: no such mount, or no rights below it');
     });
   if (found.type !== 'kv' || !path.startsWith(found.path))
-    throw refused(`an engine of type ${found.type} at ${found.path}`);
+    throw refused(`an engine of type ${found.type} at ${found.path}`, elsewhere);
   // A local mount is never replicated to a performance secondary.
-  if (found.local === true) throw refused(`a local mount at ${found.path}`);
+  if (found.local === true) throw refused(`a local mount at ${found.path}`, elsewhere);
   const { version } = found.options;
   const marker = { mount: found.path.slice(0, -1), path: path.slice(found.path.length) };
   return markerPlaces({ ...marker, version: version === '2' ? 2 : 1 });
@@ -74,44 +79,70 @@ export async function checkMarker(access: ClusterAccess, deployment: Deployment,
   const { name } = access.entry;
   const needed = 'a value written beside the marker and read back';
   let places: MarkerPlaces | undefined;
+  let sawAnother = false;
+  const failed = (observed: string, next: string) => ({
+    judged: check(MARKER_CHECK, name, false, {
+      ...{ observed: `${places ? apiPathOf(places.beside) : deployment.marker.path}: ${observed}`, needed, next },
+    }),
+    rights: places ? markerRights(places) : {},
+  });
   try {
-    places = await lookUpMarker(access, deployment, signal);
-    const observed = await writeAndRead(access, places.beside, signal);
-    const judged = check(MARKER_CHECK, name, observed.good, { ...observed, needed });
-    return { judged, rights: markerRights(places) };
+    return await within(
+      signal,
+      async (limited) => {
+        places = await lookUpMarker(access, deployment, limited);
+        const observed = await writeAndRead(access, places.beside, limited, () => (sawAnother = true));
+        return { judged: check(MARKER_CHECK, name, true, { observed, needed }), rights: markerRights(places) };
+      },
+      MARKER_CHECK_MS,
+    );
   } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
     const path = places && apiPathOf(places.beside);
-    const reads = places && error.code === 'SERVICE_ERROR' ? ', while reads are answered' : '';
-    const failed = { observed: `${path ?? deployment.marker.path}: ${error.observed ?? error.code}${reads}`, needed };
-    const next = markerFix(name, path, error);
-    return {
-      judged: check(MARKER_CHECK, name, false, { ...failed, next }),
-      rights: places ? markerRights(places) : {},
-    };
+    if (error instanceof NotRead) {
+      const seen = sawAnother ? 'a different value than the one written' : 'no value written and read back';
+      return failed(`${seen}, for ${MARKER_CHECK_MS / 1_000} s`, slowFix(name));
+    }
+    if (!isRunbookError(error)) throw error;
+    const reads = path !== undefined && error.code === 'SERVICE_ERROR' ? ', while reads are answered' : '';
+    return failed(`${error.observed ?? causeOf(error)}${reads}`, markerFix(name, path, error));
   }
 }
 
+function slowFix(cluster: string): string {
+  return `Find out what slows ${cluster} down, or which cache between the workers and ${cluster} answers with old values: a switchover writes there while no cluster serves.`;
+}
+
 function markerFix(cluster: string, path: string | undefined, { code, next, httpStatus }: RunbookError): string {
-  if (BROKEN.has(code)) return stopBroken(cluster, httpStatus);
-  return path !== undefined && code === 'PERMISSION_DENIED'
-    ? `Add to the policy of the credential of ${cluster}: path "${path}" { capabilities = ["create", "read", "update"] }`
-    : (next ?? `Check that ${cluster} accepts the workers' credential and that its key-value engine answers.`);
+  // A failed look at one mount says nothing about the storage of the cluster.
+  if (BROKEN.has(code) && path !== undefined) return stopBroken(cluster, httpStatus);
+  switch (path === undefined ? undefined : code) {
+    case 'PERMISSION_DENIED':
+      return `Add to the policy of the credential of ${cluster}: path "${path}" { capabilities = ["create", "read", "update"] }`;
+    case 'BAD_REQUEST':
+      return `The key-value engine refuses the write for the reason that it gives. The workers write without check-and-set: allow that for this key (cas_required=false), wait if the engine is being upgraded, or set another marker.path in the inventory.`;
+    default:
+      return next ?? `Check that ${cluster} accepts the workers' credential and that its key-value engine answers.`;
+  }
 }
 
 const MARKER_CHECK = 'marker written and read back';
 
-async function writeAndRead({ client, ...access }: ClusterAccess, place: KeyPlace, signal: AbortSignal) {
+async function writeAndRead(
+  { client, ...access }: ClusterAccess,
+  place: KeyPlace,
+  signal: AbortSignal,
+  onAnother: () => void,
+) {
   const options = { token: await access.credential(), signal, timeoutMs: MARKER_TIMEOUT_MS };
-  const where = `${apiPathOf(place)}, version ${place.version}`;
-  for (let tries = 1; tries <= TRIES; tries += 1) {
+  for (;;) {
     const value = randomUUID();
     await client.keyValue.write({ ...place, data: { value } }, options);
-    for (let reads = 1; reads <= READS; reads += 1) {
+    const again = Date.now() + AGAIN_MS;
+    do {
       const read = await client.keyValue.read(place, options);
-      if (read?.['value'] === value) return { good: true, observed: where };
+      if (read?.['value'] === value) return `${apiPathOf(place)}, version ${place.version}`;
+      onAnother();
       await delay(READ_PAUSE_MS, undefined, { signal });
-    }
+    } while (Date.now() < again);
   }
-  return { good: false, observed: `${where}: a different value than the one written` };
 }

@@ -23,7 +23,8 @@ export function clusterChecks({ deployment, clusters, sets }: Topology): Judged[
         stops(each.part, judged),
       ),
       ...pinnedId(each, deployment.clusters.get(each.name)?.clusterId),
-      clock(each, deployment.readiness.clockSkewMs),
+      ...(each.part === 'gone' ? [] : [clock(each, deployment.readiness.clockSkewMs)]),
+      ...license(each),
     ]),
   ];
 }
@@ -71,6 +72,30 @@ function performanceRoles(clusters: readonly ClusterReading[]): Judged[] {
       );
     }),
   ];
+}
+
+/** People need time to get a new license, ms. */
+const LICENSE_MS = 30 * 86_400_000;
+
+/** The license, as the nodes report it with their health; none for a node that reports none. */
+function license({ name, part, healths }: ClusterReading): Judged[] {
+  const found = healths.flatMap(({ health }) => health.license ?? []);
+  const ends = found.flatMap(({ expiryTime = '' }) => {
+    const at = Date.parse(expiryTime);
+    // Go's zero time stands for a license without an end.
+    return Number.isNaN(at) || at <= 0 ? [] : at;
+  });
+  const end = ends.length === 0 ? Infinity : Math.min(...ends);
+  const ended = found.some(({ terminated }) => terminated === true) || end <= Date.now();
+  if (found.length === 0 || (!ended && end > Date.now() + LICENSE_MS)) return [];
+  const at = Number.isFinite(end) ? ` (${new Date(end).toISOString()})` : '';
+  const judged = check('license', name, false, {
+    observed: `${ended ? 'ended' : 'ends soon'}${at}`,
+    needed: 'a license for more than 30 days: with an ended one a node does not unseal after its next restart',
+    next: `Put the new license on every node of ${name} and reload it (SIGHUP, or sys/config/reload/license).`,
+    otherwise: ended ? 'fail' : 'warn',
+  });
+  return [stops(part, judged)];
 }
 
 /** Clocks that are this far apart break tokens and certificates, ms. */

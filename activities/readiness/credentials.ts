@@ -14,7 +14,7 @@ import {
 import { issuingRights } from '../plans/observed';
 import { proofOf } from '../tokens/batch-token-proof';
 import { readBatchToken } from '../tokens/operation-token';
-import { readChecks, stops, unread } from './reading';
+import { concerning, readChecks, stops, unread } from './reading';
 import type { ClusterReading, DrSet, Judged, ServiceContext } from './reading';
 
 const PERFORMANCE = 'sys/replication/performance';
@@ -47,7 +47,11 @@ export async function credentialChecks(context: ServiceContext): Promise<Judged[
 async function credentialOf(context: ServiceContext, { name, part }: ClusterReading, { primaries: [primary] }: DrSet) {
   const own = context.access(name);
   const asked = { name: 'credential works', cluster: name, needed: 'a token that the primary accepts' };
-  if (primary === undefined) return [unread(asked, 'no primary can look the token up')];
+  // While the primary is gone nobody can know it, and a failover starts anyway.
+  if (primary === undefined) {
+    const judged = unread(asked, 'no primary can look the token up');
+    return [...concerning('switchover', [judged]), ...concerning('failover', [asWarning(judged)])];
+  }
   const rights = rightsAfterwards(context, primary);
   const source = context.access(primary.name);
   const judged = await readChecks(context.execution.signal, asked, async (signal) => {

@@ -11,7 +11,8 @@ import { findSides, formerChecks, sideChecks, tokenChecks } from '../plans/dr-sw
 import { findFailoverSides } from '../checks/failover-sides';
 import { observedOf } from '../plans/observed';
 import type { Observed } from '../plans/observed';
-import { concerning, readChecks, within } from './reading';
+import { FORMER_MS, READING_MS, concerning, readChecks } from './reading';
+import { within } from '../checks/within';
 import type { DrSet, Judged, ServiceContext } from './reading';
 
 /** Checks whose findings may belong to an active run: a quota, and a generation attempt. */
@@ -56,11 +57,16 @@ async function former(observed: Observed, { primaries, secondaries }: DrSet) {
   const [from, to] = [primaries[0]?.observation, secondaries[0]?.observation];
   if (from === undefined || to === undefined) return [];
   const asked = { name: 'switchover-begins', cluster: from.cluster, needed: 'what a switchover does on the primary' };
-  return readChecks(observed.signal, asked, async (signal) => {
-    const { switchover } = inputsTo(observed.deployment.name, to.cluster);
-    const { checks } = await formerChecks(switchover, { ...observed, signal }, { from, to });
-    return concerning('switchover', checks);
-  });
+  return readChecks(
+    observed.signal,
+    asked,
+    async (signal) => {
+      const { switchover } = inputsTo(observed.deployment.name, to.cluster);
+      const { checks } = await formerChecks(switchover, { ...observed, signal }, { from, to });
+      return concerning('switchover', checks);
+    },
+    FORMER_MS,
+  );
 }
 
 async function candidate(
@@ -76,7 +82,7 @@ async function candidate(
   if (!observation.reachable) return takesPart(observation);
   const { switchover, failover } = inputsTo(deployment.name, cluster);
   const asked = { name: 'operation-token', cluster, needed: 'a source of the operation token' };
-  const reading = within(signal, () => observed.tokens(cluster, [PROMOTE, UPDATE_PRIMARY], takesKept));
+  const reading = within(signal, () => observed.tokens(cluster, [PROMOTE, UPDATE_PRIMARY], takesKept), READING_MS);
   reading.catch(() => undefined);
   const sides = findSides(switchover, observed);
   const planned =

@@ -6,6 +6,7 @@ import type { Inventory } from '../../src/inventory';
 import { Clusters } from '../clusters';
 import { siteFacts } from '../approvals/planning';
 import { coolDown, openRun } from '../checks/runs';
+import { within } from '../checks/within';
 import { readWalSamples } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
 import type { ActivityContext } from '../execution';
@@ -14,7 +15,7 @@ import { lastPrimaryChange } from '../roles/primary-changes';
 import { auditChecks, clusterChecks, filterChecks } from './clusters';
 import { credentialChecks } from './credentials';
 import { planChecks } from './plans';
-import { codeOf, concerning, readTopology, unread, within } from './reading';
+import { READING_MS, codeOf, concerning, readTopology, unread } from './reading';
 import type { Judged, ServiceContext } from './reading';
 import { peopleChecks, rehearsalChecks, runChecks, samplerChecks, workerChecks } from './site';
 import { lastCheck, pointsOf, summarize, notifyChange } from './summary';
@@ -29,14 +30,17 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
   const { clusters, signal } = execution;
   const deployment = findDeployment(execution.inventory, name);
   execution.progress(`reading ${deployment.clusters.size} clusters`);
-  const held = within(signal, () => openRun(deploymentWorkflowId(name)));
+  const held = within(signal, () => openRun(deploymentWorkflowId(name)), READING_MS);
   const runWorks = held.then(
     (run) => run !== undefined,
     () => false,
   );
   const [topology, sampled, earlier] = await Promise.all([
     readTopology(execution, deployment),
-    within(signal, (limited) => readWalSamples(execution, name, limited)).catch(() => ({ samples: [], unattested: 0 })),
+    within(signal, (limited) => readWalSamples(execution, name, limited), READING_MS).catch(() => ({
+      samples: [],
+      unattested: 0,
+    })),
     // A check is complete on its own: if the last one cannot be read, there is nothing to compare with.
     recorded('the last readiness check cannot be read', () => lastCheck.get(execution.records, name)),
   ]);
@@ -134,7 +138,7 @@ async function keepReadiness({ proofs }: ServiceContext, result: ReadinessResult
 async function recorded<T>(failure: string, act: () => Promise<T>): Promise<T | undefined> {
   const { log, signal } = currentExecution();
   try {
-    return await within(signal, act);
+    return await within(signal, act, READING_MS);
   } catch (error) {
     if (signal.aborted) throw error;
     log.warn({ code: codeOf(error) }, failure);

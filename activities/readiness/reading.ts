@@ -3,7 +3,9 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
-import { asWarning, notCheckable } from '../checks/check';
+import { asWarning, causeOf, check } from '../checks/check';
+import { NotRead, within } from '../checks/within';
+import { MARKER_CHECK_MS } from '../evidence/marker';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext } from '../execution';
 import { observeWithHealths } from '../observe';
@@ -125,36 +127,29 @@ export function stops(part: Part, judged: Check): Judged {
   return part === 'secondary' ? judged : { ...judged, about: 'switchover' };
 }
 
+/*
+ * Time limits nest: each is longer than what it limits, so that a slow part becomes a point of its own and never takes
+ * its group with it.
+ */
+
 /** Time limit for one read, ms. All reads run at the same time. */
-const READING_MS = 8_000;
-
-/** Why something was not read, as text that may be shown. */
-export class NotRead extends Error {}
-
-/** @throws {NotRead} if `read` takes too long, even if it ignores its signal; what `read` throws; the reason of the caller's signal */
-export async function within<T>(
-  signal: AbortSignal,
-  read: (signal: AbortSignal) => Promise<T>,
-  limitMs: number = READING_MS,
-): Promise<T> {
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
-  const tooSlow = new NotRead(`no answer within ${limitMs / 1_000} s`);
-  const ended = new Promise<never>((_, reject) => {
-    limited.addEventListener('abort', () => reject(tooSlow), { once: true });
-  });
-  try {
-    return await Promise.race([read(limited), ended]);
-  } catch (error) {
-    signal.throwIfAborted();
-    throw limited.aborted ? tooSlow : error;
-  }
+export const READING_MS = 8_000;
+/** What a switchover does on the primary: the other reads, and the write beside the marker. */
+export const FORMER_MS = MARKER_CHECK_MS + READING_MS;
+/** The clusters of a deployment, then all checks of them, which write beside the marker of one DR set after the other. */
+export function serviceMs({ drSets }: Pick<Deployment, 'drSets'>): number {
+  return CLUSTER_MS + drSets.size * FORMER_MS + MARGIN_MS;
 }
+/** For what is not a call, ms. */
+const MARGIN_MS = 2_000;
 
-/** A fact that can be known but was not read this time: it never counts as good. */
-export function unread({ name, cluster, needed }: Asked, why: string): Judged {
+/** A fact that can be known but was not read this time: nobody may rely on it, so it counts like one that does not hold. */
+export function unread({ name, cluster, needed }: Asked, why: string, next?: string): Judged {
   // The checks of the nodes show the full error; here its code is enough.
   const short = /^[A-Z][A-Z_]+(?=: )/.exec(why)?.[0] ?? why;
-  return { ...notCheckable(name, cluster, { observed: `could not be read: ${short}`, needed }), unread: true };
+  const again = `Check again. If it stays, find out why ${cluster ?? 'it'} does not answer this.`;
+  const observed = `could not be read: ${short}`;
+  return { ...check(name, cluster, false, { observed, needed, next: next ?? again }), unread: true };
 }
 
 type Asked = Pick<Check, 'name' | 'cluster' | 'needed'>;
@@ -164,16 +159,17 @@ export async function readChecks(
   signal: AbortSignal,
   asked: Asked,
   read: (signal: AbortSignal) => Promise<Judged | readonly Judged[]>,
+  limitMs = READING_MS,
 ): Promise<Judged[]> {
   try {
-    return [await within(signal, read)].flat();
+    return [await within(signal, read, limitMs)].flat();
   } catch (error) {
     if (signal.aborted) throw error;
-    return [unread(asked, codeOf(error))];
+    return [isRunbookError(error) ? unread(asked, causeOf(error), error.next) : unread(asked, codeOf(error))];
   }
 }
 
-/** How an error may be shown: by its code, or by the name of an internal error; never by its text. */
+/** How an error may be shown: by its code, or by the name of an internal error; never by its own message. */
 export function codeOf(error: unknown): string {
   if (error instanceof NotRead) return error.message;
   if (isRunbookError(error)) return error.code;

@@ -171,7 +171,9 @@ const GATES = [
 export function peopleChecks(inventory: Inventory, { deployment, sets }: Topology): Judged[] {
   return [
     ...sets.flatMap((set) => {
-      const thresholds = set.secondaries.flatMap(({ observation }) => observation.attempt?.required ?? []);
+      const thresholds = set.secondaries.flatMap(
+        ({ observation }) => observation.attempt?.required ?? observation.seal?.threshold ?? [],
+      );
       const needed = thresholds.length === 0 ? undefined : Math.max(...thresholds);
       return holders(deployment, set, needed);
     }),

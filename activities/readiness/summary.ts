@@ -98,9 +98,9 @@ function verdictOf(...levels: readonly number[]): ReadinessVerdict {
   return VERDICTS[Math.max(...levels)] ?? 'not-ready';
 }
 
-/** What can never be known does not count; what could be known and was not read counts as a warning. */
-function isBeyondKnowing({ verdict, unread }: ReadinessPoint): boolean {
-  return verdict === 'not-checkable' && unread === undefined;
+/** What can never be known does not count. */
+function isBeyondKnowing({ verdict }: ReadinessPoint): boolean {
+  return verdict === 'not-checkable';
 }
 
 function pointsAbout<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P[], kind: Question): P[] {

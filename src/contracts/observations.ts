@@ -68,7 +68,11 @@ export const clusterObservation = z.object({
   version: text,
   /** `sys/seal-status`. With auto-unseal, threshold and shares are those of the recovery keys. */
   seal: z
-    .object({ type: text, recovery: z.boolean(), threshold: z.number().optional(), shares: z.number().optional() })
+    .object({
+      ...{ type: text, recovery: z.boolean(), threshold: z.number().optional(), shares: z.number().optional() },
+      /** Present during a seal migration. */
+      migration: z.literal(true).optional(),
+    })
     .optional(),
   dr: replication.optional(),
   performance: replication.optional(),

@@ -9,7 +9,7 @@ export const readinessPoint = z.object({
   id: z.string(),
   about,
   cluster: z.string().optional(),
-  /** `not-checkable`: nobody can know it beforehand, and it counts neither way; see `unread`. */
+  /** `not-checkable`: nobody can know it beforehand, and it counts neither way. */
   verdict: z.enum(['ok', 'warn', 'fail', 'not-checkable']),
   /** It could be known, but was not read this time. Never taken as passed. */
   unread: z.literal(true).optional(),

@@ -97,9 +97,37 @@ export function describeSource(source: CredentialSource): string {
  * @throws RunbookError `CREDENTIAL_UNAVAILABLE`, which names the source and never the value.
  */
 export async function readSecret<K extends SecretKind>(source: CredentialSource, kind: K): Promise<Secret<K>> {
-  const value = (await readSource(source)).replace(/(?<![\r\n])[\r\n]+$/, '');
+  // Editors on Windows put a byte order mark in front.
+  const value = (await readSource(source)).replace(/^\uFEFF/, '').replace(/(?<![\r\n])[\r\n]+$/, '');
   if (value === '') throw unavailable(source, 'it is empty');
   return new Secret(kind, value);
+}
+
+/**
+ * Reads the secret that a login sends. As {@link readSecret}, but what is certainly no such secret is refused here: the
+ * service locks an AppRole after five wrong ones.
+ */
+export async function readLoginSecret(source: CredentialSource): Promise<Secret<'login-secret'>> {
+  const secret = await readSecret(source, 'login-secret');
+  const wrong = notALoginSecret(secret.reveal());
+  if (wrong !== undefined) throw unavailable(source, wrong);
+  return secret;
+}
+
+/** What a text is, if it is certainly not the secret itself. Never quotes it. */
+function notALoginSecret(text: string): string | undefined {
+  const trimmed = text.trim();
+  if (/^[[{]/.test(trimmed)) {
+    const wrapped = /"wrap_info"\s*:\s*\{/.test(trimmed)
+      ? 'a wrapped answer: unwrap it first (vault unwrap) and store'
+      : 'JSON: store';
+    return `it holds ${wrapped} only the secret itself, on one line`;
+  }
+  if (/^hv[sb]\.|^s\.[A-Za-z0-9]{24}$/.test(trimmed))
+    return 'it holds a token of the service, such as the wrapping token of a secret ID: unwrap it first (vault unwrap) and store only the secret ID';
+  if (/^-----BEGIN /.test(trimmed)) return 'it holds a PEM block instead of the secret';
+  if (/\s/.test(trimmed)) return 'it holds more than one word: store only the secret itself, on one line';
+  return undefined;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { RunbookError } from '../errors';
 import { Secret } from '../secret';
 import { anyObject, as, at, data, dataObject, entries, epoch, flag, has, index } from './shape';
 import { needed, neededObject, number, numbers, object, objects, text, texts, withDefault } from './shape';
@@ -206,6 +207,8 @@ const HEALTH = object({
   version: text,
   /** Identifier of the cluster itself, not of its replication set. */
   clusterId: text,
+  /** Enterprise only. `expiryTime`: RFC3339. */
+  license: object({ state: text, expiryTime: text, terminated: flag }),
 });
 
 /**
@@ -242,6 +245,8 @@ export const sealStatus = neededObject({
   shares: ['n', number],
   /** Key shares are recovery keys (auto-unseal). */
   recoverySeal: flag,
+  /** A migration to another seal is under way. */
+  migration: flag,
 });
 
 /** The capabilities of a token on each requested path. */
@@ -262,6 +267,8 @@ export const tokenFacts = dataObject({
   /** Seconds left; 0: does not expire. */
   ttlSeconds: ['ttl', number],
   creationTtlSeconds: ['creation_ttl', number],
+  /** Calls left; 0: they are not counted. Every call uses one up, also a lookup. */
+  usesLeft: ['num_uses', number],
   /** RFC3339; absent if the token does not expire. */
   expireTime: text,
 });
@@ -281,8 +288,19 @@ const tokenOf = <K extends 'batch-token' | 'service-token'>(kind: K) =>
 /** A token created with a token role. */
 export const createdToken = tokenOf('batch-token');
 /** The token of a login, or a renewed token. */
-export const loginToken = tokenOf('service-token');
-export type LoginToken = Read<typeof loginToken>;
+const issuedToken = tokenOf('service-token');
+export type LoginToken = Read<typeof issuedToken>;
+
+/** With MFA enforced, a login is answered with a requirement instead of a token. */
+export const loginToken: Reader<LoginToken> = (body, place) => {
+  if (at('auth', at('mfa_requirement', anyObject))(body, place) === undefined) return issuedToken(body, place);
+  const { what, cluster, status } = place;
+  const observed = 'an MFA requirement instead of a token';
+  throw new RunbookError('CREDENTIAL_UNAVAILABLE', `${what}: the login was answered with ${observed}`, {
+    ...{ cluster, httpStatus: status, observed, needed: 'a token: workers have no second factor', retryable: false },
+    next: 'Exempt the role of the workers from the MFA enforcement.',
+  });
+};
 
 /** `auth/approle/role/:role/role-id`. */
 export const appRoleId = at('data', at('role_id', needed(text)));

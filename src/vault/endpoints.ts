@@ -128,15 +128,18 @@ function commonEndpoints(kind: ReplicationKind) {
        * - `ttl`: Go duration or seconds; default 30m.
        * - `secondaryPublicKey`: the public key that the token is encrypted with.
        */
-      secondaryToken: post(
-        `${base}/primary/secondary-token`,
-        (parameters: { readonly id: string; readonly ttl?: string; readonly secondaryPublicKey?: string }) => ({
-          id: filled('id', parameters.id),
-          ttl: parameters.ttl,
-          secondary_public_key: parameters.secondaryPublicKey,
-        }),
-        answer.activationToken,
-      ),
+      secondaryToken: {
+        ...post(
+          `${base}/primary/secondary-token`,
+          (parameters: { readonly id: string; readonly ttl?: string; readonly secondaryPublicKey?: string }) => ({
+            id: filled('id', parameters.id),
+            ttl: parameters.ttl,
+            secondary_public_key: parameters.secondaryPublicKey,
+          }),
+          answer.activationToken,
+        ),
+        mayBeWrapped: true,
+      },
       /** Revokes a secondary, which cuts it off at once. */
       revokeSecondary: change(`${base}/primary/revoke-secondary`, ({ id }: { readonly id: string }) => ({
         id: filled('id', id),

@@ -11,6 +11,8 @@ import type { CallOptions, ClusterTarget, RequestDescription, ServiceAnswer, Ser
 const CONNECT_TIMEOUT_MS = 2_000;
 /** Maximum size of an answer, in bytes; a larger one is refused. */
 const LONGEST_ANSWER = 16 * 1024 * 1024;
+/** Maximum of an answer's text in points and findings, in characters. */
+const LONGEST_TEXT = 200;
 /** Short, so that the seal status after a 503 does not use up the time for repeating the call. */
 const SEAL_PROBE_TIMEOUT_MS = 2_000;
 /** Maximum of a `Retry-After` from the service or a load balancer: after this time the caller always checks again. */
@@ -97,6 +99,27 @@ export class Transport {
     const success = SUCCESS.has(status);
     const body = readBody(response, (warning) => this.warn(`${what}: ${warning}`));
     if (success && response.bodyError !== undefined) throw response.bodyError;
+    if (success && isPage(response)) {
+      // It is not known whether the request got as far as the service.
+      throw new RunbookError('RESPONSE_INVALID', `${what}: ${status}: an HTML page instead of JSON`, {
+        ...{ cluster, httpStatus: status, outcomeKnown: request.effect === 'reads' },
+        ...foreignAnswer(response),
+      });
+    }
+    if (success && request.mayBeWrapped !== true && isObject(body) && isObject(body['wrap_info'])) {
+      const observed = 'a wrapped answer, as with a control group or response wrapping';
+      throw new RunbookError('RESPONSE_INVALID', `${what}: ${status}: ${observed}`, {
+        // A control group holds the request back, response wrapping only its answer.
+        ...{
+          cluster,
+          httpStatus: status,
+          outcomeKnown: request.effect === 'reads',
+          observed,
+          needed: 'the answer itself',
+        },
+        next: "Exempt the workers' policy or role from the control group or the response wrapping.",
+      });
+    }
     // Only the service itself answers with `errors`; a load balancer does not.
     const isRefusal = isObject(body) && Array.isArray(body.errors);
     const describesState = request.dataStatuses?.has(status) === true && isObject(body) && !isRefusal;
@@ -113,6 +136,8 @@ export class Transport {
       cluster,
       httpStatus: status,
       retryAfterMs: retryAfterMs(headers['retry-after']),
+      answerText: text === '' ? undefined : text.slice(0, LONGEST_TEXT),
+      ...foreignAnswer(response, code),
       ...(request.effect === 'reads' && { outcomeKnown: true }),
       ...(mayHaveChanged && { outcomeKnown: false }),
     });
@@ -310,6 +335,31 @@ export function retryAfterMs(header: string | string[] | undefined, now = Date.n
 function serverText(response: NodeResponse, body: unknown, secrets: readonly string[]): string {
   const text = isObject(body) ? textsIn(body, 'errors').join('; ') : (response.text ?? '').replace(/<[^<>]*>/g, ' ');
   return onOneLine(redactText(text, secrets));
+}
+
+/** The service never answers with a page at an API path. */
+function isPage({ headers, text = '' }: NodeResponse): boolean {
+  const type = headers['content-type'];
+  return (typeof type === 'string' && type.startsWith('text/html')) || /^\s*(<!doctype html|<html)/i.test(text);
+}
+
+/**
+ * What an answer that the service itself never gives has in common: a page, or a redirect to a login. Something between
+ * the worker and the service gave it, or the address is not the service's.
+ */
+function foreignAnswer(response: NodeResponse, code?: ErrorCode) {
+  const { status, headers } = response;
+  const { location, server } = headers;
+  const page = isPage(response);
+  if (!page && code !== 'UNEXPECTED_STATUS') return {};
+  const origin = typeof location === 'string' ? originOf(location) : undefined;
+  const by = typeof server === 'string' ? ` of "${onOneLine(redactText(server, [])).slice(0, LONGEST_TEXT)}"` : '';
+  const to = origin === undefined ? '' : `, a redirect to ${origin}`;
+  return {
+    observed: `${page ? `an HTML page${by}` : 'an answer'} with status ${status}${to}`,
+    needed: 'an answer of the service itself, as JSON',
+    next: 'Something else than the service answered: a proxy, a firewall, a sign-on page, or another program at this address. Let the workers reach the nodes without it, or correct the addresses in the inventory.',
+  };
 }
 
 /** The strings in `errors` or `warnings`. */

@@ -5,7 +5,8 @@ import { compareVersions, versionsAfterLoss } from '../../activities/checks/vers
 import { lossBound, readWalSamples } from '../../activities/evidence/wal-samples';
 import { judgeMerkleReport } from '../../activities/merkle/trees';
 import { skewOf } from '../../activities/readiness/clusters';
-import { NotRead, readChecks, topologyOf, within } from '../../activities/readiness/reading';
+import { NotRead, within } from '../../activities/checks/within';
+import { readChecks, topologyOf } from '../../activities/readiness/reading';
 import { judgeRecordedTokens, peopleChecks } from '../../activities/readiness/site';
 import { changesSince, pointsOf as pointsOfChecks, summarize } from '../../activities/readiness/summary';
 import type {
@@ -274,9 +275,14 @@ describe('a reading that fails', () => {
   it.each([
     ['a refusal', new RunbookError('PERMISSION_DENIED', 'with a secret'), 'PERMISSION_DENIED'],
     ['a defect', new TypeError('a defect with a secret'), 'INTERNAL (TypeError)'],
-  ])('%s is a point that is not checkable and names the code, never nothing and never ok', async (_, error, code) => {
+    [
+      'an answer with a text',
+      new RunbookError('BAD_REQUEST', 'with a secret', { answerText: 'check-and-set required' }),
+      'BAD_REQUEST, answered "check-and-set required"',
+    ],
+  ])('%s is a point that does not hold and names the cause, never nothing and never ok', async (_, error, code) => {
     const points = pointsOfChecks(await readChecks(signal, asked, () => Promise.reject(error)));
-    expect(points).toMatchObject([{ verdict: 'not-checkable', unread: true, observed: `could not be read: ${code}` }]);
+    expect(points).toMatchObject([{ verdict: 'fail', unread: true, observed: `could not be read: ${code}` }]);
     expect(JSON.stringify(points)).not.toContain('secret');
   });
 
@@ -292,10 +298,9 @@ describe('verdicts and comparison', () => {
     return { id: 'a', about: 'both', verdict, observed: 'o', needed: 'n', ...more };
   };
 
-  it('what nobody can know counts neither way; what was not read counts against; of one check made twice the worst counts', () => {
+  it('what nobody can know counts neither way; of one check made twice the worst counts', () => {
     const verdict = (...points: ReadinessPoint[]) => summarize(pair(), points, undefined, 0).failover;
     expect(verdict(point('ok'), point('not-checkable'))).toBe('ready');
-    expect(verdict(point('ok'), point('not-checkable', { unread: true }))).toBe('ready-with-warnings');
     const judged = { name: 'A b', observed: 'o', needed: 'n' };
     const twice = pointsOfChecks([
       { ...judged, verdict: 'warn' },

@@ -173,6 +173,65 @@ describe('a login', () => {
     expect(bench.calls('/login').slice(2)).toEqual(['east 200']);
   });
 
+  it.each([
+    [
+      'the JSON of the command line',
+      '{"data": {"secret_id": "CANARY"}}',
+      /it holds JSON: store only the secret itself/,
+    ],
+    ['a wrapped answer', '{"wrap_info": {"token": "CANARY"}}', /a wrapped answer: unwrap it first/],
+    ['a wrapping token', `hvs.${'CANARY'.repeat(5)}`, /a token of the service, .*unwrap it first/],
+    ['a PEM block', '-----BEGIN CERTIFICATE-----\nCANARY', /a PEM block/],
+    ['two words', 'secret_id CANARY', /more than one word/],
+  ])('is not sent with a file that certainly holds no secret ID: %s', async (_what, text, why) => {
+    await open('approle');
+    await writeFile(join(directory, 'approle-secret-id'), text);
+    const failed = await failureOf(bench.of('east').credential());
+    expect(failed).toMatchObject({ code: 'CREDENTIAL_UNAVAILABLE', message: expect.stringMatching(why) as string });
+    expect(JSON.stringify({ ...failed, message: failed.message })).not.toContain('CANARY');
+    // A service locks a role after five wrong ones.
+    expect(bench.calls('/login')).toEqual([]);
+  });
+
+  it('takes a secret ID behind a byte order mark', async () => {
+    await open('approle');
+    const secretId = bench.setUp.secrets.get('secret ID') ?? '';
+    await writeFile(join(directory, 'approle-secret-id'), `\uFEFF${secretId}\r\n`);
+    await bench.write('east');
+    expect(bench.calls('/login')).toEqual(['east 200']);
+  });
+
+  it.each([
+    [
+      'asks for a second factor',
+      {
+        status: 200,
+        body: { auth: { client_token: '', lease_duration: 0, mfa_requirement: { mfa_request_id: 'x' } } },
+      },
+      /an MFA requirement instead of a token/,
+      /Exempt the role of the workers from the MFA enforcement/,
+    ],
+    [
+      'cannot reach the token reviewer',
+      { status: 500, body: { errors: ['Post ".../tokenreviews": i/o timeout'] } },
+      /i\/o timeout/,
+      /could not verify the credential: let it reach what auth\/jwt is configured with/,
+    ],
+    [
+      'is limited by a quota',
+      { status: 429, body: { errors: ['rate limit quota exceeded'] } },
+      /rate limit quota exceeded/,
+      /A rate-limit quota of east refuses the login/,
+    ],
+    ['has no such method', { status: 404, body: { errors: [] } }, /404/, /Enable the auth method at auth\/jwt on east/],
+  ])('names the cause that the service gives: it %s', async (_what, action, message, next) => {
+    await open('jwt');
+    bench.service.faults.add({ endpoint: 'POST /v1/auth/jwt/login', action, times: Infinity });
+    const failed = await failureOf(bench.of('east').credential());
+    expect(failed).toMatchObject({ code: 'CREDENTIAL_UNAVAILABLE' });
+    expect([failed.message, failed.next]).toEqual([expect.stringMatching(message), expect.stringMatching(next)]);
+  });
+
   it('by cert that is refused is sent again after 5 s', async () => {
     await open('cert');
     const write = (certificate: string, key: string) =>

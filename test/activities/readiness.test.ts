@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { SimulatedCluster } from '../../src/simulator';
+import type { JsonObject, JsonValue, ServiceAnswer } from '../../src/simulator/messages';
 import { clusters, DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { closedSampling, pointsOf } from '../support/readiness';
@@ -27,10 +28,10 @@ interface Fault {
   /** All of them, and no other. */
   readonly fail?: readonly string[];
   readonly warn?: readonly string[];
-  /** Not read this time. */
-  readonly unread?: readonly string[];
   /** Of the first red point. */
   readonly next?: string;
+  /** What the point of this name shows. */
+  readonly observed?: readonly [point: string, RegExp];
   /** Of switchover and failover. */
   readonly verdicts: readonly [ReadinessResult['switchover'], ReadinessResult['failover']];
 }
@@ -60,6 +61,31 @@ async function orphanInTheRecord(bench: ActivityBench): Promise<Undo> {
   await bench.ledger.write({ ...entry, ...run, state: 'orphan', at: new Date().toISOString() });
   return () => bench.forgetTokens();
 }
+
+/** A cluster answers a call in another way, as long as the fault lasts. */
+function answers(cluster: string, endpoint: string, status: number, body: JsonValue): Fault['arrange'] {
+  return (bench) => {
+    bench.always(endpoint, { status, body }, cluster);
+    return () => bench.service.faults.clear();
+  };
+}
+
+/** Further members of a cluster's answer to a call. */
+function tells(cluster: string, endpoint: string, more: JsonObject): Fault['arrange'] {
+  return ({ service }) => {
+    const action = (_: SimulatedCluster, answer?: ServiceAnswer) => void Object.assign(answer?.body ?? {}, more);
+    service.faults.add({ cluster, endpoint, action, when: 'after', times: Infinity });
+    return () => service.faults.clear();
+  };
+}
+
+/** The service refuses the write beside the marker for a reason of its own. */
+function markerRefused(text: string): Fault['arrange'] {
+  return answers('east', 'POST /v1/kv/data/runbooks-marker-after', 400, { errors: [text] });
+}
+
+const LOOKUP = 'GET /v1/auth/token/lookup-self';
+const MARKER = 'marker-written-and-read-back';
 
 /** Several faults at once, which have nothing to do with each other. */
 function together(...each: readonly Fault['arrange'][]): Fault['arrange'] {
@@ -148,8 +174,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'the only audit device blocks',
     arrange: becomes('east', 'auditBlocked', true),
-    fail: ['credential-works (east) switchover', 'credential-works (west) both'],
-    unread: ['audit-devices (east) both'],
+    fail: ['audit-devices (east) both', 'credential-works (east) switchover', 'credential-works (west) both'],
     verdicts: [NOT, NOT],
   },
   {
@@ -163,9 +188,133 @@ const FAULTS: readonly Fault[] = [
     verdicts: [NOT, READY],
   },
   {
+    name: 'the key-value engine demands check-and-set: its own text is shown',
+    arrange: markerRefused('check-and-set parameter required for this call'),
+    fail: [`${MARKER} (east) switchover`],
+    observed: [MARKER, /BAD_REQUEST, answered "check-and-set parameter required for this call"$/],
+    next: 'cas_required=false',
+    verdicts: [NOT, READY],
+  },
+  {
+    name: 'the key-value engine is being upgraded: its own text is shown',
+    arrange: markerRefused('Upgrading from non-versioned to versioned data.'),
+    fail: [`${MARKER} (east) switchover`],
+    observed: [MARKER, /answered "Upgrading from non-versioned/],
+    verdicts: [NOT, READY],
+  },
+  {
+    name: 'the engine of the marker cannot be looked up: its own reason is shown, and nobody is told to stop the service',
+    arrange: answers('east', 'GET /v1/sys/internal/ui/mounts/kv/runbooks-marker', 500, {
+      errors: ['unable to find the path for mount kv/'],
+    }),
+    fail: [`${MARKER} (east) switchover`],
+    observed: [MARKER, /answered "unable to find the path/],
+    next: 'Check that east accepts',
+    verdicts: [NOT, READY],
+  },
+  {
+    name: 'an older value is read beside the marker: one point says it, and the others of its group are there',
+    arrange: answers('east', 'GET /v1/kv/data/runbooks-marker-after', 200, {
+      data: { data: { value: 'older' }, metadata: { version: 1 } },
+    }),
+    fail: [`${MARKER} (east) switchover`],
+    observed: [MARKER, /a different value than the one written, for 6 s$/],
+    next: 'which cache between',
+    verdicts: [NOT, READY],
+  },
+  {
+    name: 'a slow cluster: no value is read back in time, and that is no green point',
+    arrange: (bench) => {
+      for (const method of ['GET', 'POST'])
+        bench.always(`${method} /v1/kv/data/runbooks-marker-after`, { delayMs: 4_500 }, 'east');
+      return () => bench.service.faults.clear();
+    },
+    fail: [`${MARKER} (east) switchover`],
+    observed: [MARKER, /no value written and read back, for 6 s$/],
+    verdicts: [NOT, READY],
+  },
+  {
+    name: 'a rate-limit quota of the site refuses the look at the token',
+    arrange: answers('east', LOOKUP, 429, { errors: ['rate limit quota exceeded'] }),
+    fail: ['credential-works (east) switchover', 'credential-works (west) both'],
+    observed: ['credential-works', /RATE_LIMITED, answered "rate limit quota exceeded"/],
+    next: 'rate-limit quota of',
+    verdicts: [NOT, NOT],
+  },
+  {
+    name: 'the token has few uses left: every call uses one up',
+    arrange: answers('east', LOOKUP, 200, {
+      data: { policies: ['root'], ttl: 3_600, creation_ttl: 3_600, type: 'service', orphan: true, num_uses: 5 },
+    }),
+    fail: ['credential-lives-long-enough (east) switchover', 'credential-lives-long-enough (west) both'],
+    observed: ['credential-lives-long-enough', /5 uses left/],
+    verdicts: [NOT, NOT],
+  },
+  {
+    name: 'a seal migration is under way',
+    arrange: tells('east', 'GET /v1/sys/seal-status', { migration: true }),
+    fail: ['no-seal-migration (east) switchover'],
+    next: 'vault operator unseal -migrate',
+    verdicts: [NOT, READY],
+  },
+  {
+    name: 'the license of a cluster ends within 30 days',
+    arrange: tells('west', 'GET /v1/sys/health', {
+      license: { state: 'autoloaded', expiry_time: new Date(Date.now() + 86_400_000).toISOString(), terminated: false },
+    }),
+    warn: ['license (west) both'],
+    observed: ['license', /^ends soon \(2/],
+    verdicts: [WARNED, WARNED],
+  },
+  {
+    name: 'the license of a cluster has ended',
+    arrange: tells('west', 'GET /v1/sys/health', { license: { state: 'autoloaded', terminated: true } }),
+    fail: ['license (west) both'],
+    observed: ['license', /^ended$/],
+    verdicts: [NOT, NOT],
+  },
+  {
+    name: 'a license without an end is none that ends',
+    arrange: tells('west', 'GET /v1/sys/health', {
+      license: { expiry_time: '0001-01-01T00:00:00Z', terminated: false },
+    }),
+    verdicts: [READY, READY],
+  },
+  {
+    name: 'a node was removed from its cluster: it is not to be unsealed',
+    arrange: (bench) => {
+      const body = { initialized: true, sealed: true, standby: true, removed_from_cluster: true };
+      bench.service.faults.add({
+        ...{ cluster: 'west', node: 2, endpoint: 'GET /v1/sys/health', times: Infinity },
+        action: { status: 530, body },
+      });
+      return () => bench.service.faults.clear();
+    },
+    warn: ['every-node-is-unsealed (west) both'],
+    observed: ['every-node-is-unsealed', /removed from its raft cluster/],
+    next: 'cannot be unsealed',
+    verdicts: [WARNED, WARNED],
+  },
+  {
+    name: 'the secondary was demoted and never attached',
+    arrange: async (bench) => {
+      const address = bench.cluster('west').leadership.active?.address ?? '';
+      const told = (await (await fetch(`${address}/v1/sys/replication/status`)).json()) as { data: { dr: JsonObject } };
+      const dr = { ...told.data.dr, state: 'idle', secondary_id: '', primaries: [], known_primary_cluster_addrs: null };
+      return answers('west', 'GET /v1/sys/replication/status', 200, { data: { ...told.data, dr } as JsonObject })(
+        bench,
+      );
+    },
+    fail: ['connection-alive-by-heartbeat (west) switchover', 'dr-secondary-streaming (west) switchover'],
+    observed: ['dr-secondary-streaming', /attached to no primary$/],
+    next: 'belongs to no primary. Start secondaryRepointing',
+    verdicts: [NOT, WARNED],
+  },
+  {
     name: 'the credential lacks rights',
     arrange: (bench) => credentialBecomes(bench, bench.cluster('east').createToken({ policies: ['default'] })),
     fail: [
+      'audit-devices (east) both',
       'credential-may-call-sys-replication-dr-primary-demote (east) switchover',
       'credential-may-call-sys-replication-dr-primary-revoke-secondary (east) switchover',
       'credential-may-call-sys-replication-dr-primary-revoke-secondary (west) both',
@@ -173,7 +322,6 @@ const FAULTS: readonly Fault[] = [
       'credential-may-call-sys-replication-dr-primary-secondary-token (west) both',
       'marker-written-and-read-back (east) switchover',
     ],
-    unread: ['audit-devices (east) both'],
     verdicts: [NOT, NOT],
   },
   {
@@ -184,6 +332,8 @@ const FAULTS: readonly Fault[] = [
     },
     fail: [
       'a-dr-primary-and-its-secondary (west) switchover',
+      'credential-works (east) switchover',
+      'credential-works (west) switchover',
       'every-node-answers (east) switchover',
       'one-active-node (east) switchover',
       'one-dr-primary.main switchover',
@@ -233,18 +383,19 @@ describe('one deployment of two clusters', () => {
     expect(inventory?.observed).toMatch(/^its digest begins with [\w-]{12}$/);
   });
 
-  it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, unread, next: todo = '', verdicts }) => {
+  it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, next: todo = '', observed, verdicts }) => {
     const undo = await arrange(bench);
     const result = await bench.readiness();
     await undo();
     await settled(bench);
     expect(pointsOf(result, 'fail')).toEqual(fail);
     if (warn) expect(pointsOf(result, 'warn')).toEqual(expect.arrayContaining([...warn]));
-    if (unread) expect(pointsOf(result, 'not-checkable')).toEqual(expect.arrayContaining([...unread]));
+    const [shown, text] = observed ?? [];
+    if (shown) expect(result.points.find(({ id }) => id === shown)?.observed).toMatch(text ?? '');
     expect([result.switchover, result.failover]).toEqual(verdicts);
     // Red points come first, and each says what is needed and who can do what.
     expect(result.points[0]?.verdict).not.toBe('ok');
-    expect(result.points[0]?.next).toContain(todo);
+    expect(result.points[0]?.next ?? '').toContain(todo);
     for (const { verdict, needed, next } of result.points) {
       expect(needed).not.toBe('');
       if (verdict === 'fail') expect(next).toBeDefined();

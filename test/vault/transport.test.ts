@@ -12,6 +12,7 @@ import { ScriptedServer } from './support/scripted-server';
 
 const STATUS = 'GET sys/replication/dr/status';
 const DEMOTE = 'POST sys/replication/dr/primary/demote';
+const PAGE = '<!DOCTYPE html><html><title>Sign in</title></html>';
 const disabled = { json: { data: { mode: 'disabled' } } };
 
 describe('a request', () => {
@@ -72,10 +73,54 @@ describe('a request', () => {
     expect(cluster.warnings.join()).toContain('first JSON document');
   });
 
-  it('takes a success without JSON where no data is needed, and refuses it where data is', async () => {
-    node.on(DEMOTE, { text: '<html>ok</html>' }).on(STATUS, { text: 'ok' });
+  it('accepts a success without JSON if no data is needed, and refuses it otherwise', async () => {
+    node.on(DEMOTE, { text: 'ok' }).on(STATUS, { text: 'ok' });
     expect(await client.dr.primary.demote()).toBeUndefined();
     expect(await failureOf(client.dr.status())).toMatchObject({ code: 'RESPONSE_INVALID', outcomeKnown: true });
+  });
+
+  it.each([
+    ['a page with status 200', { text: PAGE }, 'RESPONSE_INVALID', 'an HTML page of "sso" with status 200'],
+    [
+      'a page with status 403',
+      { status: 403, text: PAGE },
+      'PERMISSION_DENIED',
+      'an HTML page of "sso" with status 403',
+    ],
+    ['a page with status 502', { status: 502, text: PAGE }, 'SERVICE_ERROR', 'an HTML page of "sso" with status 502'],
+    ['a demand to log in', { status: 401, text: PAGE }, 'UNEXPECTED_STATUS', 'an HTML page of "sso" with status 401'],
+  ])('names what stands between it and the service: %s', async (_what, reply, code, observed) => {
+    node.on(STATUS, { ...reply, headers: { server: 'sso', 'content-type': 'text/html' } });
+    const failure = await failureOf(client.dr.status());
+    expect(failure).toMatchObject({ code, outcomeKnown: true });
+    expect(failure.observed).toBe(observed);
+    expect(failure.next).toContain('Something else than the service answered');
+  });
+
+  it('names where a proxy redirects to, without the query, which may hold a secret', async () => {
+    node.on(STATUS, { status: 302, text: '', headers: { location: 'https://sso.corp.example/login?rd=CANARY' } });
+    const failure = await failureOf(client.dr.status());
+    expect(failure.observed).toBe('an answer with status 302, a redirect to https://sso.corp.example');
+    expect(JSON.stringify({ ...failure, message: failure.message })).not.toContain('CANARY');
+  });
+
+  it('that a page answers with 200 may or may not have changed something', async () => {
+    node.on(DEMOTE, { text: PAGE });
+    expect(await failureOf(client.dr.primary.demote())).toMatchObject({
+      code: 'RESPONSE_INVALID',
+      outcomeKnown: false,
+    });
+  });
+
+  it('refuses a wrapped answer, except the one with an activation token', async () => {
+    const wrapped = { json: { data: null, wrap_info: { token: 'hvs.CANARY', ttl: 300 } } };
+    node.on('POST kv/data/marker', wrapped).on('POST sys/replication/dr/primary/secondary-token', wrapped);
+    const key = { mount: 'kv', path: 'marker', version: 2, data: { value: 'x' } } as const;
+    const failure = await failureOf(client.keyValue.write(key));
+    expect(failure).toMatchObject({ code: 'RESPONSE_INVALID', outcomeKnown: false });
+    expect(failure.observed).toContain('control group');
+    expect(JSON.stringify({ ...failure, message: failure.message })).not.toContain('CANARY');
+    expect(await client.dr.primary.secondaryToken({ id: 'west' })).toMatchObject({ form: 'wrapped' });
   });
 
   it('with a token that no header can carry is refused without repeating it', async () => {

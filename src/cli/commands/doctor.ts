@@ -22,6 +22,7 @@ import { isPolled, pollersText, readPollers } from '../run';
 import type { TemporalSession } from '../run';
 import { personalKeyFile } from '../secret-input';
 import { shellLine } from '../../contracts/next-commands';
+import { serviceMs } from '../../../activities/readiness/reading';
 import { joinedPoints, livePoints } from './inventory';
 import { publicLineFile } from './keys';
 
@@ -65,7 +66,12 @@ function doctorCommand({ context, finish }: CommandHost): Command {
       check('worker host', () => workerPoints(env, inventory), '`runbook keys seal --output FILE`'),
       check('pins', () => pinPoints(env, inventory), JOIN),
       check('you', () => personPoints(env, inventory), JOIN),
-      check('clusters', () => clusterPoints(stop, inventory), '`runbook inventory check --live`'),
+      check(
+        'clusters',
+        () => clusterPoints(stop, inventory),
+        '`runbook inventory check --live`',
+        clustersMs(inventory),
+      ),
     ]);
     const findings = found.flat();
     const code = exitCodeOfVerdicts(findings.map(({ verdict }) => verdict));
@@ -75,10 +81,15 @@ function doctorCommand({ context, finish }: CommandHost): Command {
 }
 
 /** A check that fails or takes too long becomes a finding; the others are still shown. */
-async function check(id: string, work: () => Promise<readonly Point[]>, fix: string): Promise<readonly Point[]> {
+async function check(
+  id: string,
+  work: () => Promise<readonly Point[]>,
+  fix: string,
+  limitMs = CHECK_MS,
+): Promise<readonly Point[]> {
   const over = new AbortController();
-  const late = delay(CHECK_MS, undefined, { signal: over.signal }).then(
-    () => [point(id, 'fail', `no answer within ${CHECK_MS / 1_000} s`, fix)],
+  const late = delay(limitMs, undefined, { signal: over.signal }).then(
+    () => [point(id, 'fail', `no answer within ${limitMs / 1_000} s`, fix)],
     () => [],
   );
   try {
@@ -209,6 +220,11 @@ async function personPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undef
   const other =
     person === undefined ? 'does not know this name' : hasJoined(person) ? 'lists another key' : 'lists no key';
   return [point('you', 'fail', `${name}: the inventory ${other}`, command('runbook', 'inventory', 'add-person', line))];
+}
+
+/** Longer than what it limits: a slow cluster is a point of its own. */
+function clustersMs(inventory: Inventory | undefined): number {
+  return Math.max(CHECK_MS, ...[...(inventory?.deployments.values() ?? [])].map(serviceMs)) + 1_000;
 }
 
 /** The points of readiness that need only the clusters: roles, versions, clocks, credentials, permissions, marker. */
