@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
-import type { Document } from 'yaml';
+import type { Document, YAMLParseError } from 'yaml';
 import { formatPublicKey, parsePublicKey, spokenFingerprint } from '../documents/public-keys';
 import type { PublicKeyEntry } from '../documents/public-keys';
 import { errnoOf, isRunbookError, RunbookError } from '../errors';
@@ -39,8 +39,8 @@ export interface Inventory extends Pick<ParsedInventory, 'temporal' | 'workers'>
  * Loads and checks the inventory file.
  *
  * @param path of the file (`RUNBOOKS_INVENTORY`).
- * @throws RunbookError `INVENTORY_INVALID` with all wrong members at once, or else with all contradictions between
- *   them: line, column, path, and what is wrong.
+ * @throws RunbookError `INVENTORY_INVALID` with all mistakes at once, the contradictions between members too: line,
+ *   column, path, and what is wrong.
  */
 export async function loadInventory(path: string): Promise<Inventory> {
   return parseInventory(await readInventoryText(path), path);
@@ -61,7 +61,7 @@ async function readInventoryText(path: string): Promise<string> {
 /** As {@link loadInventory}, but from text. `name` is used in the messages. */
 export function parseInventory(text: string, name: string): Inventory {
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, version: '1.2' });
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, version: '1.2', merge: true });
   const refusal = (found: readonly { readonly offset: number; readonly text: string }[]) => {
     const listed = found
       .toSorted((a, b) => a.offset - b.offset)
@@ -76,7 +76,7 @@ export function parseInventory(text: string, name: string): Inventory {
     refusal(mistakes.map((mistake) => ({ offset: offsetOf(document, mistake.path), text: describe(mistake) })));
 
   if (document.errors.length > 0)
-    throw refusal(document.errors.map((error) => ({ offset: error.pos[0], text: error.message })));
+    throw refusal(document.errors.map((error) => ({ offset: error.pos[0], text: yamlMistake(error) })));
   let plain: unknown;
   try {
     plain = document.toJS({ maxAliasCount: 100 });
@@ -84,10 +84,44 @@ export function parseInventory(text: string, name: string): Inventory {
     throw refusal([{ offset: 0, text: 'an alias is unknown, or there are too many aliases' }]);
   }
   const parsed = inventorySchema.safeParse(plain);
-  if (!parsed.success) throw refusalOf(parsed.error.issues.flatMap(mistakesOf));
+  if (!parsed.success) {
+    const wrong = parsed.error.issues.flatMap(mistakesOf);
+    throw refusalOf([...wrong, ...contradictionsBeside(wrong, plain)]);
+  }
   const mistakes = [...crossChecks(parsed.data)];
   if (mistakes.length > 0) throw refusalOf(mistakes);
   return assemble(parsed.data);
+}
+
+/**
+ * The contradictions among the members that are not wrong themselves, so that people see every mistake at once. None if
+ * the file makes no sense without what is wrong. A contradiction at or around a wrong member may only follow from it.
+ */
+function contradictionsBeside(wrong: readonly Mistake[], plain: unknown): readonly Mistake[] {
+  const rest: unknown = structuredClone(plain);
+  for (const { path } of wrong) removeAt(rest, path);
+  const parsed = inventorySchema.safeParse(rest);
+  if (!parsed.success) return [];
+  const touches = (one: Mistake['path'], other: Mistake['path']) =>
+    one.slice(0, Math.min(one.length, other.length)).every((part, index) => part === other[index]);
+  return [...crossChecks(parsed.data)].filter(({ path }) => !wrong.some((each) => touches(each.path, path)));
+}
+
+/** Members only: without one of its items, a list would mean something else. */
+function removeAt(value: unknown, path: Mistake['path']): void {
+  const parents = path.slice(0, -1);
+  const parent = parents.reduce<unknown>((each, part) => (isRecord(each) ? each[part] : undefined), value);
+  const last = path.at(-1);
+  if (last !== undefined && isRecord(parent) && !Array.isArray(parent)) Reflect.deleteProperty(parent, last);
+}
+
+function isRecord(value: unknown): value is Record<PropertyKey, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+/** The parser's own text speaks to programmers in this case. */
+function yamlMistake({ code, message }: YAMLParseError): string {
+  return code === 'MULTIPLE_DOCS' ? 'a second document begins here ("---"): keep one document in the file' : message;
 }
 
 function describe({ path, message }: Mistake): string {

@@ -66,6 +66,18 @@ describe('an inventory', () => {
     expect(pager?.events).toEqual(['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding']);
   });
 
+  it('takes merge keys: the settings of one cluster serve for another, which may replace some of them', () => {
+    const text = EXAMPLE.replace(/ {6}east:\n/, '      east: &east\n').replace(
+      / {6}west:\n/,
+      '      west:\n        <<: *east\n        clusterId: 5a1f0000-0000-4000-8000-000000000002\n',
+    );
+    const clusters = paymentsOf(text)?.clusters;
+    const [east, west] = [clusters?.get('east'), clusters?.get('west')];
+    expect(west?.addresses).toEqual(['https://10.2.0.4:8200']);
+    expect(west?.caFile).toBe(east?.caFile);
+    expect(east?.addresses).not.toEqual(west?.addresses);
+  });
+
   it('is read from its file: a file that is not there is told; the one that the documentation shows is valid', async () => {
     await expect(loadInventory('/nonexistent/inventory.yaml')).rejects.toMatchObject({ code: 'INVENTORY_INVALID' });
     const page = await readFile(join(__dirname, '../../docs/inventory.md'), 'utf8');
@@ -102,6 +114,35 @@ describe('mistakes', () => {
     expect(found[1]).toBe(`inventory.yaml:${caFiles}:9: deployments.payments.clusters.east.caFiles: unknown field`);
     expect(found[2]).toContain(`inventory.yaml:${lineOf(text, '      west:')}:7: `);
     expect(found[2]).toContain('missing');
+  });
+
+  it('are reported together with the contradictions between members that are right by themselves', () => {
+    const text = EXAMPLE.replace("uiAddress: 'http", "uiAddress: 'ftp")
+      .replace('caFile: /etc/runbooks/ca.pem', 'caFiles: /etc/runbooks/ca.pem')
+      .replace('[ben, cyd, dan]', '[ben, cyd, eve]');
+    expect(mistakes(text).map((line) => line.split(': ')[1])).toEqual([
+      'temporal.uiAddress',
+      'deployments.payments.clusters.east.caFiles',
+      'deployments.payments.ceremony.holders[2]',
+    ]);
+  });
+
+  it('are not told of a member that only follows from a wrong one', () => {
+    const text = EXAMPLE.replace('[ben, cyd, dan]', '[ben, cyd, eve]').replace(
+      'ceremony: {',
+      'ceremony: { unknown: 1,',
+    );
+    const plan = 'plan: { approvals: 1, groups: [nobody], validFor: 4 hours }';
+    const found = mistakes(text.replace(/plan: \{[^}]*\}/, plan));
+    expect(found.filter((line) => line.includes('gates.plan')).map((line) => line.split(': ')[1])).toEqual([
+      'deployments.payments.gates.plan.validFor',
+    ]);
+  });
+
+  it('a second document in the file is named in words for people', () => {
+    expect(mistakes(`${EXAMPLE}\n---\nversion: 1\n`)).toEqual([
+      expect.stringContaining('a second document begins here ("---"): keep one document in the file'),
+    ]);
   });
 
   it('in names are listed with the names that there are', () => {
