@@ -24,6 +24,7 @@ export class SimulatedCluster {
   /** Wrapping tokens that were issued here and not used yet. */
   readonly wrappingTokens = new Set<string>();
   version: string;
+  readonly performanceStandbys: boolean;
   seal: Seal;
   /** From the cluster's own configuration: a cluster that joins takes over the primary's key shares but keeps this (facts 8.9). */
   readonly sealType: string;
@@ -57,6 +58,7 @@ export class SimulatedCluster {
     this.random = service.random.derive(`cluster/${options.name}`);
     this.clusterId = this.random.uuid();
     this.version = options.version ?? '1.21.4+ent';
+    this.performanceStandbys = options.performanceStandbys ?? false;
     this.sealType = options.seal?.type ?? 'shamir';
     this.seal = new Seal(options.seal?.shares ?? 5, options.seal?.threshold ?? 3, this.random.derive('seal'));
     this.storage = new Storage(BigInt(options.firstWal ?? 1_000 + Math.floor(this.random.fraction() * 9_000)));

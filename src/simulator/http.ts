@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { IncomingMessage, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import { stringify } from 'lossless-json';
@@ -57,6 +58,23 @@ export interface RecordedCall {
 const OPEN_FIELDS =
   /^(id|ttl|nonce|mode|paths?|force|diff|skip_flush|primary_(cluster|api)_addr|update_primary_addrs|ca_(file|path)|secondary_public_key|pgp_key|policies|type)$/;
 
+/**
+ * Node's HTTP parser does not know the method `LIST`, which some clients send. Returns such a request from the bytes
+ * that the parser refused. Afterwards the connection has to be closed, because its parser is of no use any more.
+ */
+export function listRequestIn(refused: Buffer | undefined, socket: Socket): IncomingMessage | undefined {
+  const [line = '', ...headers] = (refused?.toString('latin1') ?? '').replace(/\r\n\r\n$/, '').split('\r\n');
+  const url = /^LIST (\S+) HTTP\/1\.1$/.exec(line)?.[1];
+  const pairs = headers.map((header) => /^([!-9;-~]+):[ \t]*(.*?)[ \t]*$/.exec(header)?.slice(1));
+  if (url === undefined || refused?.includes('\r\n\r\n') !== true || pairs.includes(undefined)) return undefined;
+  const incoming = new IncomingMessage(socket);
+  for (const [name = '', value = ''] of pairs.flatMap((pair) => (pair ? [pair] : [])))
+    incoming.headers[name.toLowerCase()] = value;
+  Object.assign(incoming, { method: 'LIST', url, complete: true });
+  incoming.push(null);
+  return incoming;
+}
+
 /** One request at one node, with its complete body. */
 interface Arrival {
   readonly cluster: SimulatedCluster;
@@ -93,7 +111,7 @@ export async function serve(
     const arrival: Arrival = {
       ...{ cluster, node, url, text: await readText(incoming) },
       method: methodOf(incoming, url),
-      token: headerOf(incoming, 'x-vault-token'),
+      token: tokenOf(incoming),
       certificate: socket instanceof TLSSocket ? socket.getPeerX509Certificate()?.fingerprint256 : undefined,
       namespace: headerOf(incoming, 'x-vault-namespace'),
       address: socket.remoteAddress ?? '',
@@ -225,6 +243,7 @@ async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
   const request: ServiceRequest = {
     ...{ method, token, certificate },
     path: decodeURI(url.pathname).replace(/^\/v1\//, ''),
+    query: url.searchParams,
     body: ['GET', 'LIST', 'HEAD'].includes(method) ? NO_BODY : parseBody(arrival.text),
   };
   countAgainstQuotas(cluster, node, { path: request.path, address: arrival.address });
@@ -268,6 +287,12 @@ function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): Simulate
 function methodOf({ method = 'GET' }: IncomingMessage, url: URL): string {
   if (method === 'GET' && url.searchParams.get('list') === 'true') return 'LIST';
   return method === 'PUT' ? 'POST' : method;
+}
+
+/** `Authorization: Bearer` is as good as `X-Vault-Token`. */
+function tokenOf(incoming: IncomingMessage): string | undefined {
+  const bearer = /^Bearer (.+)$/.exec(headerOf(incoming, 'authorization') ?? '');
+  return headerOf(incoming, 'x-vault-token') ?? bearer?.[1];
 }
 
 function headerOf({ headers }: IncomingMessage, name: string): string | undefined {

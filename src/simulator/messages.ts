@@ -47,6 +47,7 @@ export interface ServiceRequest {
   readonly method: string;
   /** Path below `/v1/`. */
   readonly path: string;
+  readonly query: URLSearchParams;
   readonly body: JsonObject;
   readonly token: string | undefined;
   /** SHA-256 fingerprint of the client certificate, if one was presented. */

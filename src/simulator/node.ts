@@ -1,10 +1,15 @@
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer as createHttpServer, type RequestListener, type Server as HttpServer } from 'node:http';
+import {
+  createServer as createHttpServer,
+  ServerResponse,
+  type RequestListener,
+  type Server as HttpServer,
+} from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import type { Server } from 'node:net';
+import { Socket, type Server } from 'node:net';
 import type { SimulatedCluster } from './cluster';
-import { serve } from './http';
+import { listRequestIn, serve } from './http';
 import type { SeededRandom } from './random';
 import { GenerationAttempts } from './routes/generation';
 import type { ReplicationKind } from './storage';
@@ -55,6 +60,16 @@ export class SimulatedNode {
         ? createHttpServer(listener)
         : createHttpsServer({ ...service.certificate, requestCert: true, rejectUnauthorized: false }, listener);
     server.keepAliveTimeout = 30_000;
+    server.on('clientError', (error: Error & { rawPacket?: Buffer }, socket) => {
+      if (!socket.writable || !(socket instanceof Socket)) return void socket.destroy();
+      const incoming = listRequestIn(error.rawPacket, socket);
+      if (incoming === undefined) return void socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n');
+      const response = new ServerResponse(incoming);
+      response.shouldKeepAlive = false;
+      response.assignSocket(socket);
+      response.once('finish', () => socket.end());
+      return void listener(incoming, response);
+    });
     this.#port = await listenOnLoopback(server, this.#port);
     this.#server = server;
     this.attempts = new GenerationAttempts(this.cluster);

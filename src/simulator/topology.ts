@@ -69,6 +69,8 @@ const CLUSTER = z.strictObject({
       type: z.enum(['shamir', 'awskms', 'transit']).optional(),
     })
     .optional(),
+  /** Standbys are performance standbys: `sys/health` answers 473. */
+  performanceStandbys: z.boolean().optional(),
   /** Fixed ports of the API listeners, one per node; 0 or absent: any free port. */
   ports: z.array(z.number().int().min(0).max(65_534)).optional(),
   /** WAL index before the first write; uint64, as a string above 2^53. */

@@ -60,5 +60,27 @@ function write(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
+/** Keys directly below a path; those that have keys below them end with a slash. Only for version 1. */
+function list(call: RouteCall): ServiceAnswer {
+  const { key, versioned } = target(call);
+  if (versioned) throw new ServiceFault(405, ['1 error occurred:\n\t* unsupported operation\n\n']);
+  const start = key.replace(/\/*$/, '/');
+  const below = call.cluster.storage.keys(start).map((each) => /^[^/]+\/?/.exec(each.slice(start.length))?.[0] ?? '');
+  if (below.length === 0) throw new ServiceFault(404, []);
+  return call.answer({ keys: [...new Set(below)] });
+}
+
+function remove(call: RouteCall): ServiceAnswer {
+  const { key, versioned } = target(call);
+  if (versioned) throw new ServiceFault(405, ['1 error occurred:\n\t* unsupported operation\n\n']);
+  writeShared(call, key, null);
+  return NO_CONTENT;
+}
+
 /** The key-value engines. These must be the last routes, because they match every path. */
-export const KEY_VALUE_ROUTES: readonly Route[] = [route('GET *', 'token', read), route('POST *', 'token', write)];
+export const KEY_VALUE_ROUTES: readonly Route[] = [
+  route('GET *', 'token', read),
+  route('POST *', 'token', write),
+  route('LIST *', 'token', list),
+  route('DELETE *', 'token', remove),
+];

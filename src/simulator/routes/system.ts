@@ -24,7 +24,7 @@ export function answerFromNode(
   switch (`${request.method} ${request.path}`) {
     case 'GET sys/health':
     case 'HEAD sys/health':
-      return health(cluster, node);
+      return health(cluster, node, request.query);
     case 'GET sys/seal-status':
       return sealStatus(cluster, node);
     case 'GET sys/leader':
@@ -39,20 +39,32 @@ type Modes = Readonly<Record<ReplicationKind, string>>;
 
 const UNKNOWN: Modes = { dr: 'unknown', performance: 'unknown' };
 
+/** The states that `sys/health` tells apart, each with its parameter and its code. A node of this service is in the last five. */
+const HEALTH_CODES = {
+  uninitcode: 501,
+  removedcode: 530,
+  haunhealthycode: 474,
+  sealedcode: 503,
+  drsecondarycode: 472,
+  performancestandbycode: 473,
+  standbycode: 429,
+  activecode: 200,
+};
+type HealthParameter = keyof typeof HEALTH_CODES;
+
 /** `sys/health`. A standby reports modes late or as `unknown`. Without an active node, or sealed, a node always reports `unknown`. */
-function health(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
+function health(cluster: SimulatedCluster, node: SimulatedNode, query: URLSearchParams): ServiceAnswer {
   const now = cluster.service.now();
   const serving = cluster.leadership.serving(now);
   const active = serving === node;
   const modes = serving === undefined || node.sealed ? UNKNOWN : reportedModes(cluster, active, now);
-  const unsealed = modes.dr === 'secondary' ? 472 : active ? 200 : 429;
   return {
-    status: node.sealed ? 503 : unsealed,
+    status: healthCode(healthState(cluster, node, modes), query),
     body: {
       initialized: true,
       sealed: node.sealed,
       standby: !active,
-      performance_standby: false,
+      performance_standby: isPerformanceStandby(cluster, node),
       replication_performance_mode: modes.performance,
       replication_dr_mode: modes.dr,
       server_time_utc: Math.floor(now / 1_000),
@@ -65,6 +77,38 @@ function health(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
       replication_primary_canary_age_ms: 0,
     },
   };
+}
+
+function healthState(cluster: SimulatedCluster, node: SimulatedNode, modes: Modes): HealthParameter {
+  if (node.sealed) return 'sealedcode';
+  if (modes.dr === 'secondary') return 'drsecondarycode';
+  if (cluster.leadership.serving(cluster.service.now()) === node) return 'activecode';
+  return isPerformanceStandby(cluster, node) ? 'performancestandbycode' : 'standbycode';
+}
+
+/** A performance standby needs an active node. A DR secondary has none (a guess: it serves no reads). */
+function isPerformanceStandby(cluster: SimulatedCluster, node: SimulatedNode): boolean {
+  const serving = cluster.leadership.serving(cluster.service.now());
+  const standsBy = serving !== undefined && serving !== node && !node.sealed;
+  return cluster.performanceStandbys && standsBy && !cluster.isDrSecondary;
+}
+
+/** The code of a state, with what the caller asks for. `standbyok` does not cover performance standbys. */
+function healthCode(state: HealthParameter, query: URLSearchParams): number {
+  for (const parameter of Object.keys(HEALTH_CODES))
+    if (query.has(parameter) && !/^[1-9]\d\d$/.test(query.get(parameter) ?? '')) throw new ServiceFault(400, []);
+  const [standbyOk, performanceStandbyOk] = [isTrue(query, 'standbyok'), isTrue(query, 'perfstandbyok')];
+  const counts = (state === 'standbycode' && standbyOk) || (state === 'performancestandbycode' && performanceStandbyOk);
+  const told = counts ? 'activecode' : state;
+  return Number(query.get(told) ?? HEALTH_CODES[told]);
+}
+
+/** A boolean parameter as Go reads it. A parameter without a value is false. */
+function isTrue(query: URLSearchParams, name: string): boolean {
+  const value = query.get(name) ?? '';
+  if (/^(1|t|T|true|TRUE|True)$/.test(value)) return true;
+  if (/^(|0|f|F|false|FALSE|False)$/.test(value)) return false;
+  throw new ServiceFault(400, []);
 }
 
 function reportedModes(cluster: SimulatedCluster, active: boolean, now: number): Modes {
@@ -100,7 +144,7 @@ function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
       ...(self ? { active_time: new Date(cluster.leadership.activeSince).toISOString() } : {}),
       leader_address: named?.address ?? '',
       leader_cluster_address: named?.clusterAddress ?? '',
-      performance_standby: false,
+      performance_standby: isPerformanceStandby(cluster, node),
       performance_standby_last_remote_wal: 0,
       ...(self ? { last_wal: cluster.storage.lastWal } : {}),
       raft_committed_index: cluster.storage.lastWal,
