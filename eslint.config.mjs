@@ -49,6 +49,12 @@ const LAYERS = [
     ],
     never: /^@temporalio\/(worker|workflow|testing)/,
   },
+  // Stands between people and Temporal, and knows neither clusters nor keys.
+  {
+    folder: 'src/gateway',
+    may: ['src/errors', 'src/contracts'],
+    never: /^@temporalio\/(worker|workflow|activity|testing)/,
+  },
   // The programs; only these two folders may start the simulated service.
   { folder: 'src/cli', may: ['src', 'activities'], never: /^$/ },
   { folder: 'src/demo', may: ['src', 'activities'], never: /^$/ },

@@ -130,6 +130,7 @@ const TABLE = {
   inventory: ['check the inventory file, or add people to it', 'inventory'],
   policy: ["print the policy that the workers' credential needs on the service; contacts no server", 'inventory'],
   worker: ['run workflows and activities until Ctrl-C; takes its settings from the environment', 'programs'],
+  gateway: ['let people reach Temporal, and pass only what people need, until Ctrl-C', 'gateway'],
   simulator: ['run the simulated service from a topology file until Ctrl-C', 'programs'],
   dev: ['run a Temporal dev server, the simulated deployment "payments" and a worker until Ctrl-C', 'programs'],
 } as const;

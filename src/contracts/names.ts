@@ -70,6 +70,24 @@ export function lockWorkflowId(
   return `${lock}:${ofCluster ? (input.cluster ?? input.deployment) : input.deployment}`;
 }
 
+const LOCK_KINDS: ReadonlySet<string> = new Set(Object.values(LOCKS).filter((lock) => lock !== 'none'));
+/** What the Workflow IDs of runs begin with. `plan` and the runbooks' names: runs without a lock. */
+const RUN_KINDS: ReadonlySet<string> = new Set([...LOCK_KINDS, ...RUNBOOK_NAMES, 'plan', 'readiness-scheduled']);
+
+/** Whether a Workflow ID is some deployment's or cluster's lock. */
+export function isLockWorkflowId(workflowId: string): boolean {
+  return LOCK_KINDS.has(workflowId.split(':', 1)[0] ?? '') && workflowId.includes(':');
+}
+
+/**
+ * Whether a Workflow ID can be one of a run: of a kind above, or a word of somebody's own, such as the UUID that the Web UI
+ * proposes. Neither a record nor a workflow of the server can have such an ID.
+ */
+export function isRunWorkflowId(workflowId: string): boolean {
+  const [kind = '', ...rest] = workflowId.split(':');
+  return rest.length > 0 ? RUN_KINDS.has(kind) : /^(?!temporal-sys-)[\w.-]+$/.test(workflowId);
+}
+
 /** Whether the runbook holds the lock of its deployment, so that `drFailover` may take it over. */
 export function holdsDeploymentLock(runbook: RunbookName): boolean {
   return LOCKS[runbook] === 'deployment';

@@ -10,7 +10,7 @@ export function isUndecodable(value: unknown): boolean {
 }
 
 /** Maximum size of what people send. A document of this project has at most 16 KiB. */
-const MOST_BYTES = 20 * 1024;
+export const MOST_BYTES = 20 * 1024;
 
 /**
  * The payloads of a signal or an update as they may be decoded. Payloads that are too long are replaced by an empty one, which

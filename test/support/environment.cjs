@@ -44,6 +44,7 @@ class SharedPackagesEnvironment extends TestEnvironment {
     await super.setup();
     this.global.requireShared = requireShared;
     for (const error of [Error, this.global.Error]) countErrorsOfAllRealms(error);
+    countObjectsOfAllRealms();
   }
 }
 
@@ -62,6 +63,18 @@ function countErrorsOfAllRealms(error) {
     configurable: true,
     value(one) {
       return Function.prototype[Symbol.hasInstance].call(this, one) || (this === error && types.isNativeError(one));
+    },
+  });
+}
+
+/** Makes plain objects of a test's realm instances of `Object` in shared packages: gRPC looks for its options so. */
+function countObjectsOfAllRealms() {
+  const isPlain = (one) =>
+    Object.prototype.toString.call(one) === '[object Object]' && Object.getPrototypeOf(one) !== null;
+  Object.defineProperty(Object, Symbol.hasInstance, {
+    configurable: true,
+    value(one) {
+      return Function.prototype[Symbol.hasInstance].call(this, one) || (this === Object && isPlain(one));
     },
   });
 }

@@ -1,0 +1,222 @@
+/** People's whole way through the gateway, on a real server, with the commands that they type. */
+import { join } from 'node:path';
+import * as grpc from '@grpc/grpc-js';
+import { addPin, formatPublicKey } from '../../src/keys';
+import { cli } from '../cli/support';
+import type { Typed } from '../cli/support';
+import { until } from '../support/by-hand';
+import { temporaryDirectory } from '../support/directory';
+import { CERTIFICATE_HEADER, openTestDoor } from '../support/door';
+import type { TestDoor } from '../support/door';
+import { openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
+import { serverThatDenies } from '../support/refusing-server';
+import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
+
+const directory = temporaryDirectory('people-of-the-gateway');
+const TRAFFIC = 'Direct clients to the new primary';
+
+describe('behind the gateway', () => {
+  let scenario: Scenario;
+  let door: TestDoor;
+  openScenario((opened) => (scenario = opened), {
+    attestation: 'claimed',
+    // Parks until somebody decides.
+    deployment: { hooks: { traffic: { command: ['/usr/bin/test', '-e', join(directory, 'never')], timeout: '60s' } } },
+  });
+  beforeAll(async () => {
+    door = await openTestDoor(scenario.taskQueue);
+    await addPin(pins, 'production', formatPublicKey(scenario.workersKey));
+  });
+  afterAll(() => door.close());
+
+  const pins = join(directory, 'pins.json');
+  const runbook = async (person: string, words: readonly string[], typed: Typed = {}) => {
+    const { code, out, err } = await cli(words, {
+      ...typed,
+      env: {
+        ...scenario.environment,
+        ...{ RUNBOOKS_PINS: pins, RUNBOOKS_PERSON: person, TEMPORAL_GRPC_META_X_CLIENT_CERTIFICATE: person },
+        TEMPORAL_ADDRESS: person === 'olga' ? door.addresses.operators : door.addresses.people,
+      },
+    });
+    expect([words, code, err]).toEqual([words, 0, err]);
+    return `${out}\n${err}`;
+  };
+
+  it('an approval arrives as an update too', async () => {
+    const run = await scenario.start();
+    await run.waitsFor('shares');
+    const ada = await door.through('people', 'ada');
+    const handle = ada.workflow.getHandle(scenario.workflowId);
+    expect(await handle.executeUpdate('approve', { args: [{ name: 'nobody' }] })).toBe(1_000_001);
+    await runbook('grace', ['abort', scenario.workflowId, '--reason', 'the end of the test']);
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+  });
+
+  it('operators start, holders share, approvers approve and decide, and everybody reads, each with a certificate of their own', async () => {
+    const { workflowId: lock, name } = scenario;
+    const input = ['--deployment', name, '--to', 'west', '--reason', 'a test of the gateway'];
+    expect(await runbook('olga', ['plan', 'drSwitchover', ...input])).toContain('west');
+    await runbook('olga', ['start', 'drSwitchover', ...input]);
+    const run = scenario.attach();
+    const watched = runbook('wendy', ['watch', lock]);
+    await run.waitsFor('shares');
+    expect(await runbook('ada', ['status', lock])).toContain('share');
+    for (const holder of ['ada', 'bert', 'cleo']) {
+      const answers = ['west', scenario.person(holder).share ?? ''];
+      expect(await runbook(holder, ['share', lock, '--holder', holder], { answers })).toContain('accepted');
+    }
+    await run.waitsFor('approval', ({ gate }) => gate === 'plan');
+    await runbook('grace', ['approve', lock, '--gate', 'plan', '--name', 'grace'], { answers: ['approve'] });
+    await run.waitsFor('approval', ({ gate }) => gate === 'go');
+    await runbook('henry', ['approve', lock, '--gate', 'go', '--name', 'henry'], { answers: ['approve'] });
+    await run.parks(TRAFFIC);
+    await runbook('grace', ['decide', lock, '--action', 'skip', '--name', 'grace'], { answers: ['skip'] });
+    expect(await run.report()).toMatchObject({ outcome: 'completed' });
+    await watched;
+    expect(await runbook('wendy', ['report', lock])).toContain(TRAFFIC);
+    expect(await runbook('wendy', ['list'])).toContain(lock);
+  });
+
+  it('whoever may not start a runbook is told what the gateway said, and who can help', async () => {
+    const input = '{"deployment":"payments","requestedBy":"olga","reason":"a test","to":"west"}';
+    const { code, err } = await cli(['start', 'drSwitchover', '--input', input], {
+      env: {
+        ...scenario.environment,
+        TEMPORAL_ADDRESS: door.addresses.people,
+        TEMPORAL_GRPC_META_X_CLIENT_CERTIFICATE: 'ada',
+      },
+    });
+    expect([code, err]).toEqual([1, expect.stringMatching(/^Error TEMPORAL_UNAVAILABLE: .* denies a request of this/)]);
+    expect(err).toMatch(/needed: permission .*\n +next: .* ask your Temporal administrators/);
+  });
+});
+
+describe('the gateway', () => {
+  it("passes a person's own token on, adds none of its own, and passes neither the certificate's header nor others", async () => {
+    const heard: grpc.Metadata[] = [];
+    const frontend = new grpc.Server();
+    const path = '/temporal.api.workflowservice.v1.WorkflowService/GetSystemInfo';
+    const asIs = (bytes: Buffer) => bytes;
+    const method = { path, requestStream: false, responseStream: false } as const;
+    frontend.addService(
+      {
+        info: {
+          ...method,
+          ...{ requestSerialize: asIs, requestDeserialize: asIs, responseSerialize: asIs, responseDeserialize: asIs },
+        },
+      },
+      {
+        info: (call: grpc.ServerUnaryCall<Buffer, Buffer>, answer: grpc.sendUnaryData<Buffer>) => {
+          heard.push(call.metadata);
+          answer(null, Buffer.alloc(0));
+        },
+      },
+    );
+    const port = await new Promise<number>((resolve, reject) => {
+      frontend.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, bound) =>
+        error === null ? resolve(bound) : reject(error),
+      );
+    });
+    const stop = new AbortController();
+    let said = '';
+    const ended = cli(['gateway', '--frontend', '127.0.0.1:0', '--certificate-header', CERTIFICATE_HEADER], {
+      env: {
+        ...{ TEMPORAL_ADDRESS: `127.0.0.1:${port}`, TEMPORAL_API_KEY: 'canary-of-the-gateway', TEMPORAL_TLS: 'false' },
+        TEMPORAL_GRPC_META_AUTHORIZATION: 'Bearer canary-of-the-gateway',
+      },
+      stop: stop.signal,
+      hear: (line) => (said += line),
+    });
+    const address = await until('the address', () => /people on (\S+) to/.exec(said)?.[1]);
+    const caller = new grpc.Client(address, grpc.credentials.createInsecure());
+    const ask = (own: Readonly<Record<string, string>>) => {
+      const metadata = new grpc.Metadata();
+      for (const [name, value] of Object.entries(own)) metadata.set(name, value);
+      return new Promise<void>((resolve, reject) => {
+        caller.makeUnaryRequest(path, asIs, asIs, Buffer.alloc(0), metadata, (error) =>
+          error ? reject(error) : resolve(),
+        );
+      });
+    };
+    const own = { [CERTIFICATE_HEADER]: 'ada', 'client-name': 'a-test', 'client-version': '1.0.0' };
+    await ask({ ...own, authorization: 'Bearer of-ada', 'caller-type': 'system', 'x-other': 'y' });
+    await ask({ ...own, 'temporal-namespace': 'another' });
+    caller.close();
+    stop.abort();
+    expect(await ended).toMatchObject({ code: 0 });
+    frontend.forceShutdown();
+    const seen = heard.map((metadata) => metadata.getMap());
+    expect(seen).toMatchObject([
+      { authorization: 'Bearer of-ada', 'client-name': 'a-test' },
+      { 'temporal-namespace': 'default' },
+    ]);
+    expect(seen[1]).not.toHaveProperty('authorization');
+    for (const each of seen)
+      for (const name of ['caller-type', 'x-other', CERTIFICATE_HEADER]) expect(each).not.toHaveProperty(name);
+    expect(said).not.toContain('canary');
+  });
+
+  it.each([
+    [['--frontend', '10.0.0.1:7335'], 'Plain gRPC on 10.0.0.1:7335'],
+    [['--frontend', '0.0.0.0:7335'], 'Plain gRPC on 0.0.0.0:7335'],
+    [['--frontend', 'localhost:7335'], 'Plain gRPC on localhost:7335'],
+    [['--frontend', '127.0.0.1:0', '--operators', '[::]:7336'], 'Plain gRPC on [::]:7336'],
+    [['--frontend', '127.0.0.1:0', '--tls-cert', 'x.pem'], 'The TLS settings for people are incomplete'],
+    [
+      [
+        ...['--frontend', '127.0.0.1:0', '--operators', '127.0.0.1:0'],
+        ...['--tls-cert', 'x', '--tls-key', 'x', '--client-ca', 'x'],
+      ],
+      'The TLS settings for operators are incomplete',
+    ],
+  ])('does not open by the words %j', async (words, said) => {
+    const { code, err } = await cli(['gateway', ...words]);
+    expect([code, err]).toEqual([3, expect.stringContaining(said)]);
+    expect(err).toContain('next: ');
+  });
+});
+
+describe('where a server denies a method', () => {
+  const without = async <T>(
+    method: string,
+    work: (env: Readonly<Record<string, string>>) => Promise<T>,
+  ): Promise<T> => {
+    const server = await serverThatDenies(method, temporalServer().address);
+    try {
+      return await work({ TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: temporalServer().namespace });
+    } finally {
+      await server.stop();
+    }
+  };
+
+  it('doctor calls a namespace that may not be read by its name, and a server that refuses it no silent one', async () => {
+    const doctor = async (env: Readonly<Record<string, string>>) => (await cli(['doctor'], { env })).out;
+    const unread = await without('DescribeNamespace', doctor);
+    expect(unread).toMatch(/fail {2}namespace\n.*cannot be read\n.*"Rights in Temporal"/);
+    expect(unread).not.toContain('namespace create');
+    expect(await without('GetSystemInfo', doctor)).toMatch(
+      /fail {2}temporal\n.*refuses this client[^]*TEMPORAL_API_KEY/,
+    );
+  });
+
+  it('status and report call a server that refuses the question no silent worker', async () => {
+    const workflowId = `deployment:unasked-${process.pid}`;
+    const direct = await temporalClient();
+    const run = await direct.workflow.start('drSwitchover', {
+      ...{ taskQueue: uniqueTaskQueue('nobody'), workflowId, args: [{}] },
+    });
+    const said = await without('QueryWorkflow', async (env) => {
+      const results = [];
+      for (const command of ['status', 'report']) results.push(await cli([command, workflowId], { env }));
+      return results;
+    });
+    await run.terminate();
+    for (const { code, err } of said) {
+      expect([code, err]).toEqual([1, expect.stringMatching(/TEMPORAL_UNAVAILABLE: .* denies a request of this/)]);
+      expect(err).toMatch(/next: .*"runbook list" whether it did[^]*ask your Temporal administrators/);
+      expect(err).not.toMatch(/No worker/);
+    }
+  });
+});
