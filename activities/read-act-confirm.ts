@@ -138,6 +138,7 @@ async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadlin
     execution.throwIfCancelled();
     let last: string;
     let named: RunbookError | undefined;
+    let advice: string | undefined;
     try {
       const state = await deadline.poll(polling.read);
       if (polling.until(state)) return state;
@@ -145,6 +146,7 @@ async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadlin
     } catch (error) {
       if (!isRunbookError(error) || !error.retryable) throw error;
       last = `${error.code}: ${error.message}`;
+      advice = error.next;
       if (error.code === 'AUDIT_DEVICE_BLOCKED') named = error;
     }
     execution.progress(`waiting for ${polling.needed}; observed ${last}`);
@@ -155,7 +157,7 @@ async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadlin
         observed: last,
         needed: polling.needed,
         cluster: polling.cluster,
-        next: 'Check the cluster, then retry: the state is read again first.',
+        next: `${advice === undefined ? '' : `${advice} `}Check the cluster, then retry: the state is read again first.`,
       });
     }
     await delay(polling.pollMs ?? execution.timing.pollMs, undefined, { signal: execution.signal });

@@ -67,10 +67,11 @@ export const ERROR_CODES = {
   REQUEST_CANCELLED: facts('The caller cancelled the request.', false, false),
   TLS_FAILED: facts('The TLS certificate was not accepted.'),
   INSECURE_ADDRESS: facts('Plain HTTP is allowed on loopback addresses only.'),
-  REDIRECT_REFUSED: facts(
-    'Every node that was asked redirects, or names a leader outside the inventory; redirects are not followed.',
+  REDIRECT_REFUSED: facts('Every node that was asked redirects; redirects are not followed.', true),
+  NO_ACTIVE_NODE: facts(
+    'None of the listed nodes is the only active one. A leader that they name and that is not listed is told, and never used.',
+    true,
   ),
-  NO_ACTIVE_NODE: facts('The cluster has no active node.', true),
   // The outcome of a call
   OUTCOME_UNKNOWN: facts(
     'The response was lost, and the state does not show yet whether the call took effect.',

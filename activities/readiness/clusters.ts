@@ -1,6 +1,7 @@
 import type { Check } from '../../src/contracts/plan';
 import { asWarning, check, notCheckable } from '../checks/check';
 import { correctPin, onePrimary, sameSet, streams, takesPart } from '../checks/replication';
+import { leaderNameText } from '../../src/vault';
 import { describeFilter, readFiltersOf, stateOf } from '../filters/paths-filters';
 import { asWanted } from '../plans/filter-reconciliation';
 import { concerning, readChecks, stops, unread } from './reading';
@@ -125,6 +126,25 @@ export function skewOf(serverSecond: number, askedAt: number, answeredAt: number
   const maximum = serverSecond + 999 - askedAt;
   if (minimum > 0) return minimum;
   return maximum < 0 ? maximum : 0;
+}
+
+/**
+ * Which address the leader of each cluster names as its own. Information: nodes often advertise a load balancer or a
+ * service name. It is never called; which listed node leads is known from what each node says about itself.
+ */
+export async function advertisedChecks({ deployment, clusters, access, execution }: ServiceContext): Promise<Judged[]> {
+  const checks = clusters.flatMap(({ name, observation: { activeNode } }) => {
+    if (activeNode === undefined) return [];
+    const asked = { name: 'leader-address', cluster: name, needed: 'any: runs call only the listed addresses' };
+    return [
+      readChecks(execution.signal, asked, async (signal) => {
+        const { leaderAddress = '' } = await access(name).client.sys.leader({ node: activeNode, signal });
+        const { addresses = [] } = deployment.clusters.get(name) ?? {};
+        return check(asked.name, name, true, { ...asked, observed: leaderNameText(leaderAddress, addresses) });
+      }),
+    ];
+  });
+  return (await Promise.all(checks)).flat();
 }
 
 /** Compares the paths filter of each performance secondary in the inventory with the primary's, under both ids. */

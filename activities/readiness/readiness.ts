@@ -12,7 +12,7 @@ import { currentExecution } from '../execution';
 import type { ActivityContext } from '../execution';
 import { batchTokenProofs } from '../tokens/batch-token-proof';
 import { lastPrimaryChange } from '../roles/primary-changes';
-import { auditChecks, clusterChecks, filterChecks } from './clusters';
+import { advertisedChecks, auditChecks, clusterChecks, filterChecks } from './clusters';
 import { credentialChecks } from './credentials';
 import { planChecks } from './plans';
 import { READING_MS, codeOf, concerning, readTopology, unread } from './reading';
@@ -73,6 +73,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
 function serviceGroups(inventory: Inventory, context: ServiceContext): Groups {
   return {
     clusters: () => clusterChecks(context),
+    'leader-addresses': () => advertisedChecks(context),
     people: () => peopleChecks(inventory, context),
     'audit-devices': () => auditChecks(context),
     credentials: () => credentialChecks(context),

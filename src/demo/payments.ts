@@ -35,6 +35,9 @@ export interface Site {
   readonly about?: readonly string[];
 }
 
+/** What the nodes of a cluster name as their address, as behind a load balancer: the inventory does not list it. */
+const behind = (cluster: string) => ({ apiAddr: `https://vault.${cluster}.example:8200` });
+
 /**
  * `east` primary with the DR secondaries `west` and `north`; `europe`, a performance secondary of `east` with a paths
  * filter, and `europe-dr`, its DR secondary.
@@ -44,11 +47,11 @@ const TOPOLOGY: Topology = {
   // The data in `us-customers` must not leave its region.
   mounts: ['kv/', 'secret/', 'us-customers/'],
   clusters: [
-    { name: 'east', nodes: 3 },
-    { name: 'west', nodes: 3 },
-    { name: 'north', nodes: 1 },
-    { name: 'europe', nodes: 1 },
-    { name: 'europe-dr', nodes: 1 },
+    { name: 'east', nodes: 3, ...behind('east') },
+    { name: 'west', nodes: 3, ...behind('west') },
+    { name: 'north', nodes: 1, ...behind('north') },
+    { name: 'europe', nodes: 1, ...behind('europe') },
+    { name: 'europe-dr', nodes: 1, ...behind('europe-dr') },
   ],
   performance: {
     primary: 'east',
@@ -230,8 +233,8 @@ const PLAIN_TOPOLOGY: Topology = {
   mounts: ['kv/', 'secret/'],
   timing: { canaryMs: 1_000 },
   clusters: [
-    { name: 'east', nodes: 3 },
-    { name: 'west', nodes: 3, seal: { type: 'transit' } },
+    { name: 'east', nodes: 3, ...behind('east') },
+    { name: 'west', nodes: 3, seal: { type: 'transit' }, ...behind('west') },
   ],
   dr: [{ primary: 'east', secondaries: ['west'] }],
 };

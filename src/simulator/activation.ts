@@ -86,7 +86,7 @@ function wrappingToken(cluster: SimulatedCluster, now: number, ttl: number): str
   const iat = Math.floor(now / 1_000);
   const jti = cluster.random.token();
   const times = { iat, exp: iat + ttl, nbf: iat - NOT_BEFORE_LEEWAY_SECONDS };
-  const claims = { accessor: '', addr: cluster.apiAddress, ...times, jti, type: 'wrapping' };
+  const claims = { accessor: '', addr: cluster.advertisedApiAddress, ...times, jti, type: 'wrapping' };
   cluster.tokens.issued.push(jti);
   const parts = [{ alg: 'ES512', typ: 'JWT' }, claims].map((part) => Buffer.from(JSON.stringify(part)));
   const token = [...parts, cluster.random.bytes(132)].map((part) => part.toString('base64url')).join('.');
@@ -155,7 +155,7 @@ function unwrap(
   now: number,
 ): ActivationContent {
   const { service } = receiver;
-  const address = primaryApiAddress || issuer.apiAddress;
+  const address = primaryApiAddress || issuer.advertisedApiAddress;
   const source = service.clusterAt(address, 'address');
   if (!isReachable(source, receiver, now))
     throw new ServiceFault(500, [

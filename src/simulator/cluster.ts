@@ -66,7 +66,7 @@ export class SimulatedCluster {
     this.streams = { dr: new ReplicationStream('dr', this), performance: new ReplicationStream('performance', this) };
     this.nodes = Array.from(
       { length: options.nodes ?? 3 },
-      (_, index) => new SimulatedNode(this, index, options.ports?.[index] ?? 0),
+      (_, index) => new SimulatedNode(this, index, options.ports?.[index] ?? 0, advertised(options.apiAddr, index)),
     );
     this.leadership = new Leadership(this, this.random.derive('leadership'));
   }
@@ -85,8 +85,14 @@ export class SimulatedCluster {
     return (this.leadership.active ?? this.nodes[0])?.clusterAddress ?? '';
   }
 
+  /** The address at which the active node, or the first, listens. */
   get apiAddress(): string {
     return (this.leadership.active ?? this.nodes[0])?.address ?? '';
+  }
+
+  /** What that node advertises. */
+  get advertisedApiAddress(): string {
+    return (this.leadership.active ?? this.nodes[0])?.apiAddress ?? '';
   }
 
   /** Key shares in hex. All clusters in a replication set have those of the primary. */
@@ -307,4 +313,8 @@ export class SimulatedCluster {
   async restart(options: { sealed?: boolean } = {}): Promise<void> {
     await Promise.all(this.nodes.map((node) => this.startNode(node.index, options)));
   }
+}
+
+function advertised(apiAddr: string | readonly string[] | undefined, node: number): string | undefined {
+  return typeof apiAddr === 'object' ? apiAddr[node] : apiAddr;
 }

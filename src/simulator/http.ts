@@ -262,8 +262,8 @@ async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
   return redirectTo(active, url);
 }
 
-function redirectTo({ address }: SimulatedNode, url: URL): ServiceAnswer {
-  return { status: 307, headers: { location: `${address}${url.pathname}${url.search}` } };
+function redirectTo({ apiAddress }: SimulatedNode, url: URL): ServiceAnswer {
+  return { status: 307, headers: { location: `${apiAddress}${url.pathname}${url.search}` } };
 }
 
 /** The active node, or for a standby the last active one. Without one, throws what a client sees while no node is active. */

@@ -31,17 +31,26 @@ export class SimulatedNode {
   #server: HttpServer | undefined;
   #port: number;
 
-  /** @param port 0: any free port; later restarts of the node use the same port */
+  /**
+   * @param port 0: any free port; later restarts of the node use the same port
+   * @param advertised `api_addr`, if it is not the address at which the node listens
+   */
   constructor(
     private readonly cluster: SimulatedCluster,
     readonly index: number,
     port: number,
+    private readonly advertised?: string,
   ) {
     this.#port = port;
     this.attempts = new GenerationAttempts(cluster);
   }
 
-  /** API address. */
+  /** What the node advertises (`api_addr`): other nodes name it as the leader's address and redirect to it. */
+  get apiAddress(): string {
+    return this.advertised ?? this.address;
+  }
+
+  /** The address at which it listens. */
   get address(): string {
     return `${this.cluster.service.certificate === undefined ? 'http' : 'https'}://127.0.0.1:${this.#port}`;
   }

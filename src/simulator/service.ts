@@ -55,10 +55,11 @@ export class SimulatedService {
     return cluster;
   }
 
-  /** The cluster that has a node with this cluster address or API address, with or without a scheme. */
+  /** The cluster that has a node with this cluster address or, advertised or not, API address; with or without a scheme. */
   clusterAt(address: string, of: 'clusterAddress' | 'address' = 'clusterAddress'): SimulatedCluster | undefined {
     const clusters = [...this.clusters.values()];
-    return clusters.find(({ nodes }) => nodes.some((node) => hostOf(node[of]) === hostOf(address)));
+    const has = (node: SimulatedNode) => (of === 'address' ? [node.address, node.apiAddress] : [node.clusterAddress]);
+    return clusters.find(({ nodes }) => nodes.some((node) => has(node).map(hostOf).includes(hostOf(address))));
   }
 
   /** False while the network between the two clusters is cut. */

@@ -73,6 +73,11 @@ const CLUSTER = z.strictObject({
   performanceStandbys: z.boolean().optional(),
   /** Fixed ports of the API listeners, one per node; 0 or absent: any free port. */
   ports: z.array(z.number().int().min(0).max(65_534)).optional(),
+  /**
+   * What the nodes advertise and name as the leader's address (`api_addr`): one address for all, such as a load balancer,
+   * or one for each node. Absent: the address at which each listens.
+   */
+  apiAddr: z.union([z.string(), z.array(z.string())]).optional(),
   /** WAL index before the first write; uint64, as a string above 2^53. */
   firstWal: z.union([z.number().int().min(0), z.string().regex(/^\d+$/)]).optional(),
 });

@@ -1,4 +1,5 @@
 export { ServiceClient, diagnoseServerError } from './service-client';
+export { leaderNameText } from './nodes';
 export { ENDPOINTS, apiPathOf } from './endpoints';
 export { networkCodeOf, notingStart, readTrustedRoots } from './transport';
 export type { GenerationEndpoints } from './service-client';

@@ -6,7 +6,7 @@ import type { Secret } from '../secret';
 import { leader as readLeader } from './answers';
 import type { Leader } from './answers';
 import { readAnswer } from './shape';
-import { Transport, originOf } from './transport';
+import { Transport, listEveryNode, originOf } from './transport';
 import type { NodeAddress } from './transport';
 import type {
   CallOptions,
@@ -78,8 +78,7 @@ export class NodeCaller {
   /**
    * The address of the active node: one node reports that it is active, and no node names another one.
    *
-   * @throws RunbookError NO_ACTIVE_NODE; REDIRECT_REFUSED if the nodes name only an address outside the target;
-   *   UNREACHABLE or TLS_FAILED if no node could be asked.
+   * @throws RunbookError NO_ACTIVE_NODE; UNREACHABLE or TLS_FAILED if no node could be asked.
    */
   async activeNode(options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<string> {
     return (await this.findActiveNode(options)).address;
@@ -341,9 +340,10 @@ function reasonOf(cluster: string, failures: readonly NodeFailure[]): RunbookErr
 
 /**
  * The node that is active according to all nodes that answered: exactly one claims to be active, and no node names
- * another node of the target. An address outside the target is never used; a node may know itself by another name.
+ * another node of the target. An address outside the target is never used and decides nothing: nodes often advertise
+ * a load balancer or a service name, and standbys name it for seconds before the new leader says that it leads (facts 13.2).
  *
- * @throws RunbookError NO_ACTIVE_NODE, REDIRECT_REFUSED, or, if no node answered, the error of the first node.
+ * @throws RunbookError NO_ACTIVE_NODE or, if no node answered, the error of the first node.
  */
 function agreeOnActiveNode(cluster: string, opinions: readonly LeaderOpinion[]): NodeAddress {
   const answers = opinions.filter((opinion) => 'leader' in opinion);
@@ -364,26 +364,18 @@ function agreeOnActiveNode(cluster: string, opinions: readonly LeaderOpinion[]):
   );
   if (claimant !== undefined && claimants.length === 1 && !namesAnother) return claimant;
 
-  const foreign = named.find((origin) => origin !== undefined && !known.some((node) => node.origin === origin));
-  if (claimants.length === 0 && !namesAnother && foreign !== undefined) {
-    const text = `cluster ${cluster}: its nodes name a leader whose address is not one of its API addresses`;
-    throw new RunbookError('REDIRECT_REFUSED', text, {
-      cluster,
-      observed: opinions.map(describe).join('; '),
-      needed: `one of ${known.map((node) => node.address).join(', ')}`,
-      next: `Add the API address of every node of ${cluster} to the inventory.`,
-    });
-  }
   throw noActiveNode(cluster, 'its nodes do not agree on an active node', opinions);
 }
 
 function noActiveNode(cluster: string, problem: string, opinions: readonly LeaderOpinion[]): RunbookError {
-  const observed = opinions.map(describe).join('; ');
+  const known = opinions.map(({ node }) => node);
+  const observed = opinions.map((opinion) => describe(opinion, known)).join('; ');
   const needed = 'exactly one active node';
   return new RunbookError('NO_ACTIVE_NODE', `cluster ${cluster}: ${problem}: ${observed}`, {
     cluster,
     observed,
     needed,
+    ...(opinions.some((opinion) => namesForeign(opinion, known)) && { next: listEveryNode(cluster) }),
   });
 }
 
@@ -391,10 +383,29 @@ function isNoAnswer(error: RunbookError): boolean {
   return error.httpStatus === undefined && !isRunbookError(error, 'RESPONSE_INVALID');
 }
 
-function describe(opinion: LeaderOpinion): string {
-  if ('error' in opinion) return `${opinion.node.address}: ${opinion.error.code}`;
-  if (opinion.leader.isSelf) return `${opinion.node.address}: active`;
-  return `${opinion.node.address}: names ${originOf(opinion.leader.leaderAddress ?? '') ?? 'no leader'}`;
+function describe(opinion: LeaderOpinion, known: readonly NodeAddress[]): string {
+  const { address } = opinion.node;
+  if ('error' in opinion) return `${address}: ${opinion.error.code}`;
+  if (opinion.leader.isSelf) return `${address}: active`;
+  const { leaderAddress = '' } = opinion.leader;
+  if (leaderAddress === '') return `${address}: names no leader`;
+  const named = originOf(leaderAddress) ?? 'something that is no address';
+  return `${address}: names ${named} as leader${namesForeign(opinion, known) ? ', which is not among the addresses' : ''}`;
+}
+
+/** What people are told about the address that a leader names as its own (`api_addr`). */
+export function leaderNameText(leaderAddress: string, addresses: readonly string[]): string {
+  const named = originOf(leaderAddress);
+  if (leaderAddress === '') return 'the leader names no address';
+  if (addresses.some((each) => originOf(each) === named)) return `the leader names ${named}, which is listed`;
+  return `the leader names ${named ?? 'something that is no address'} (api_addr), which is not among the addresses and is never called: this works if these are the nodes' own addresses, none of them a load balancer's`;
+}
+
+/** Whether a node names a leader that is not listed. */
+function namesForeign(opinion: LeaderOpinion, known: readonly NodeAddress[]): boolean {
+  if ('error' in opinion || opinion.leader.isSelf || !opinion.leader.leaderAddress) return false;
+  const origin = originOf(opinion.leader.leaderAddress);
+  return !known.some((node) => node.origin === origin);
 }
 
 /**

@@ -95,7 +95,7 @@ export class Transport {
     const response = await this.send(node, sent, options);
 
     const { status, headers } = response;
-    if (REDIRECT.has(status)) throw this.redirected(what, request, response);
+    if (REDIRECT.has(status)) throw this.redirected(what, response);
     const success = SUCCESS.has(status);
     const body = readBody(response, (warning) => this.warn(`${what}: ${warning}`));
     if (success && response.bodyError !== undefined) throw response.bodyError;
@@ -150,20 +150,18 @@ export class Transport {
 
   /**
    * Redirects are not followed, because they could send secrets to another host. During a leader change, nodes redirect
-   * to a node that no longer leads or does not lead yet, even to themselves, or use their own names. This is temporary.
+   * to a node that no longer leads or does not lead yet, even to themselves, or use the address that they advertise.
+   * This is temporary.
    */
-  private redirected(what: string, { effect }: RequestDescription, { status, headers }: NodeResponse): RunbookError {
+  private redirected(what: string, { status, headers }: NodeResponse): RunbookError {
     const { location } = headers;
     const origin = typeof location === 'string' ? originOf(location) : undefined;
     const isOurs = this.target.addresses.some((address) => originOf(address) === origin);
     const { cluster } = this;
     const message = `${what}: ${status}: redirect to ${origin ?? 'no valid address'} refused`;
     return new RunbookError('REDIRECT_REFUSED', message, {
-      ...{ cluster, httpStatus: status, retryable: origin !== undefined && (isOurs || effect === 'changes') },
-      observed: origin,
-      next: isOurs
-        ? `The leader of ${cluster} is changing: retry.`
-        : `Add the API address of every node of ${cluster} to the inventory.`,
+      ...{ cluster, httpStatus: status, observed: origin },
+      next: isOurs ? `The leader of ${cluster} is changing: retry.` : listEveryNode(cluster),
     });
   }
 
@@ -374,6 +372,11 @@ function onOneLine(text: string): string {
     .replace(/\s+/g, ' ')
     .replace(/[\p{Cc}\p{Cf}\p{Cs}]/gu, '')
     .replaceAll('`', "'");
+}
+
+/** The next step if nodes name a leader that is not listed: usually what they advertise, else a node that is missing. */
+export function listEveryNode(cluster: string): string {
+  return `Wait until a listed node leads. If none does, add the API address of every node of ${cluster} to the inventory.`;
 }
 
 /** The origin of an address from the service; `undefined` if it is not a URL. */

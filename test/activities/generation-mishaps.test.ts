@@ -10,7 +10,7 @@ import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type * as Killable from '../ceremony/killable';
 import { killBeforeLastShare, killBeforeReport, killGeneration } from '../ceremony/killable';
 import type { ActivityBench, Burst } from '../support/activity-environment';
-import { clusters, openBench } from '../support/activity-environment';
+import { clusters, DEPLOYMENT, openBench } from '../support/activity-environment';
 
 jest.mock('../../activities', () => jest.requireActual<typeof Killable>('../ceremony/killable').killableActivities());
 
@@ -43,6 +43,8 @@ beforeEach(async () => {
   await west.restart();
   for (const node of west.nodes) node.attempts.cancel();
   await leaderIs(0);
+  // The worker has seen it too.
+  await bench.call('readDeployment', { deployment: DEPLOYMENT });
 });
 
 async function leaderIs(node: number): Promise<void> {

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { SimulatedCluster } from '../../src/simulator';
 import type { JsonObject, JsonValue, ServiceAnswer } from '../../src/simulator/messages';
-import { clusters, DEPLOYMENT, openBench } from '../support/activity-environment';
+import { clusters, DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { closedSampling, pointsOf } from '../support/readiness';
 
@@ -378,6 +378,11 @@ describe('one deployment of two clusters', () => {
     expect(changes).toEqual(['east: POST /v1/kv/data/runbooks-marker-after']);
     const marker = result.points.find(({ id }) => id === 'marker-written-and-read-back');
     expect(marker?.observed).toBe('kv/data/runbooks-marker-after, version 2');
+    // Information: such a site works.
+    const named = result.points.filter(({ id }) => id.startsWith('leader-address'));
+    const foreign = 'the leader names https://vault.east.example:8200 (api_addr), which is not among the addresses';
+    expect(named.map(({ verdict }) => verdict)).toEqual(['ok', 'ok']);
+    expect(named.map(({ observed }) => observed)).toContainEqual(holding(foreign));
     // To be compared with the plan's: nothing of it is blacked out.
     const inventory = result.points.find(({ id }) => id === 'inventory');
     expect(inventory?.observed).toMatch(/^its digest begins with [\w-]{12}$/);

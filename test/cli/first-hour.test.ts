@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { parse, parseDocument } from 'yaml';
 import { loadInventory } from '../../src/inventory';
 import { temporaryDirectory } from '../support/directory';
-import { pair } from '../support/site';
+import { behindLoadBalancers, pair } from '../support/site';
 import { workersToken } from '../support/least-privilege';
 import { formatPublicKey, newSigningKey, readHolderKey, readPins, spokenFingerprint } from '../../src/keys';
 import { Secret } from '../../src/secret';
@@ -40,7 +40,7 @@ const sentBack = ({ out }: CliResult): string => /^ {2}([a-z]+\/\S+)$/m.exec(out
 
 beforeAll(async () => {
   await writeFile(join(folder, 'passphrase'), PASSPHRASE, { mode: 0o600 });
-  service = await startSimulatedService(pair(3));
+  service = await startSimulatedService(behindLoadBalancers(pair(3)));
   initialised = await cli(site('site', '--yes'), { interactive: false });
   lines = [...initialised.out.matchAll(/runbook join (\S+)/g)].map(([, line = '']) => line);
   inventory = join(folder, 'site', 'inventory.yaml');
@@ -50,6 +50,9 @@ afterAll(() => service.stop());
 it('init reads the clusters, makes the keys once, and writes an inventory of one page that only lacks people', async () => {
   expect(initialised.code).toBe(0);
   expect(initialised.err).toMatch(/east +3 of 3 nodes answer +\S+ +DR primary +shamir seal, 5 key shares, threshold 3/);
+  expect(initialised.err).toContain(
+    'west: the leader names https://vault.west.example:8200 (api_addr), which is not among the addresses',
+  );
   expect(lines.map((line) => line.split('/').slice(0, 2))).toEqual(PEOPLE.map((name) => ['production', name]));
   const text = await readFile(inventory, 'utf8');
   expect(text.split('\n').length).toBeLessThanOrEqual(30);

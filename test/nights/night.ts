@@ -42,6 +42,8 @@ export interface Night extends Part {
   readonly nodes: number;
   readonly version: string;
   readonly batchToken: boolean;
+  /** What the nodes advertise: an address for all, one for each (both not listed), or the listed one. */
+  readonly apiAddr: 'load balancer' | 'pods' | 'listed';
   readonly quiesce: 'quota' | 'attested';
   readonly readings: Readonly<Record<string, number | boolean>>;
   /** The runs of the morning that have faults again; the morning ends when all is well. */
@@ -110,6 +112,7 @@ export function nightOf(seed: number): Night {
     version: pick('1.16.20+ent', '1.21.4+ent', '2.0.4+ent'),
     batchToken: chance(0.3),
     quiesce: pick('quota', 'attested'),
+    apiAddr: new SeededRandom(seed).derive('api_addr').pick(['load balancer', 'pods', 'listed']),
     readings: {
       ...{ leaderChangeChance: pick(0, 0.3, 0.8), promoteRefusedBehindDeadSource: chance(0.5) },
       performanceSecondariesFollow: chance(0.5),

@@ -55,7 +55,7 @@ import { workersToken } from './least-privilege';
 import { RecordServer } from './record-server';
 import type { TestPerson } from './people';
 import { approvalOf, envelopeOf } from './people';
-import { inventoryText, pair, peopleOf, tokenFile, withTokenFiles } from './site';
+import { behindLoadBalancers, inventoryText, pair, peopleOf, tokenFile, withTokenFiles } from './site';
 import type { SiteOptions } from './site';
 
 export { clusters, FILTER, replicating } from './site';
@@ -205,14 +205,11 @@ export class ActivityBench {
   }
 
   static async start(options: BenchOptions = {}): Promise<ActivityBench> {
-    const service = await startSimulatedService({
-      seed: 5,
-      pace: 'quick',
-      ...pair(),
-      ...options.topology,
-      // The primary's own write right before a demotion would be a loss that the test does not expect.
-      timing: { canaryMs: 600_000, ...options.topology?.timing },
-    });
+    // The primary's own write right before a demotion would be a loss that the test does not expect.
+    const timing = { canaryMs: 600_000, ...options.topology?.timing };
+    const service = await startSimulatedService(
+      behindLoadBalancers({ seed: 5, pace: 'quick', ...pair(), ...options.topology, timing }),
+    );
     try {
       return await ActivityBench.#over(service, options);
     } catch (error) {

@@ -32,7 +32,7 @@ import { workersToken } from './least-privilege';
 import type { WorkersRights } from './least-privilege';
 import type { TestPerson } from './people';
 import { findCanaries, historyText } from './secret-search';
-import { inventoryText, pair, peopleOf, tokenFile, withTokenFiles } from './site';
+import { behindLoadBalancers, inventoryText, pair, peopleOf, tokenFile, withTokenFiles } from './site';
 import type { SiteOptions } from './site';
 import { TestRun } from './test-run';
 import type { Deed } from './test-run';
@@ -87,7 +87,9 @@ export function simulated(topology: Partial<Topology> = {}, more: Partial<Topolo
   // The primary's own write right before a demotion would be a loss that the test does not expect.
   const timing = { canaryMs: 600_000, ...topology.timing };
   const mounts = ['kv/', 'secret/'];
-  return startSimulatedService({ seed: 11, pace: 'quick', mounts, ...pair(), ...topology, ...more, timing });
+  return startSimulatedService(
+    behindLoadBalancers({ seed: 11, pace: 'quick', mounts, ...pair(), ...topology, ...more, timing }),
+  );
 }
 
 /** A separate simulated deployment with a worker in this process, on the Temporal server of this Jest run. */

@@ -35,6 +35,14 @@ export function pair(nodes = 1, version?: string): Pick<Topology, 'clusters' | '
   };
 }
 
+/** As on most real sites, the nodes advertise an address that no inventory lists, unless a test says otherwise. */
+export function behindLoadBalancers({ clusters: members, ...topology }: Topology): Topology {
+  return {
+    ...topology,
+    clusters: members.map((each) => ({ apiAddr: `https://vault.${each.name}.example:8200`, ...each })),
+  };
+}
+
 /** A paths filter that several deployments use. */
 export const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 

@@ -10,6 +10,10 @@ const STATUS = 'GET sys/replication/dr/status';
 const disabled = { json: { data: { mode: 'disabled' } } };
 const unavailable = { status: 503, json: { errors: ['Vault is in standby mode'] } };
 
+/** For a leader that is not listed. */
+const next =
+  'Wait until a listed node leads. If none does, add the API address of every node of east to the inventory.';
+
 describe('the choice of the node', () => {
   const cluster = new ScriptedCluster();
   let first: ScriptedServer;
@@ -175,13 +179,40 @@ describe('the choice of the node', () => {
     expect(await failureOf(client.dr.status())).toMatchObject({ code: 'UNREACHABLE', outcomeKnown: true });
   });
 
-  it('refuses a leader that is not of the target, and sends no change while there is none', async () => {
-    first.standby('https://elsewhere:8200').on(DEMOTE, { status: 204 });
-    const client = cluster.client([first.address]);
-    const refused = { code: 'REDIRECT_REFUSED', next: 'Add the API address of every node of east to the inventory.' };
-    expect(await failureOf(client.activeNode())).toMatchObject(refused);
-    expect(await failureOf(client.dr.primary.demote())).toMatchObject(refused);
-    expect(first.calls).toEqual([]);
+  describe('where nodes advertise an address that is not listed', () => {
+    const advertised = 'https://vault.corp.example:8200';
+    it('finds the node that says that it leads, whatever all of them name', async () => {
+      const leads = { ha_enabled: true, is_self: true, leader_address: advertised };
+      first.standby(advertised);
+      second.on('GET sys/leader', { json: leads });
+      expect(await bothClient().activeNode()).toBe(second.address);
+    });
+
+    it.each([
+      ['a load balancer', advertised],
+      ['its own name for this machine', 'https://localhost:8200'],
+      ['a listed address with another port', 'https://127.0.0.1:1'],
+      ['a variable that nobody replaced', 'https://$(POD_IP):8200'],
+    ])('waits for a leader while standbys name %s, tells both facts, and sends nothing', async (_, named) => {
+      first.standby(named).on(DEMOTE, { status: 204 });
+      second.standby('').on(DEMOTE, { status: 204 });
+      const notYet = { code: 'NO_ACTIVE_NODE', retryable: true, outcomeKnown: true, next };
+      const failure = await failureOf(bothClient().activeNode());
+      expect(failure).toMatchObject(notYet);
+      expect(failure.observed).toMatch(/: names \S.* as leader, which is not among the addresses/);
+      expect(failure.observed).toContain(`${second.address}: names no leader`);
+      expect(await failureOf(bothClient().dr.primary.demote())).toMatchObject(notYet);
+      expect([first.calls, second.calls]).toEqual([[], []]);
+    });
+
+    it('waits also where another node is sealed or broken', async () => {
+      const third = await cluster.node();
+      first.on('GET sys/leader', unavailable);
+      second.on('GET sys/leader', { status: 500, json: { errors: ['internal error'] } });
+      third.standby(advertised);
+      const client = cluster.client([first.address, second.address, third.address, await deadAddress()]);
+      expect(await failureOf(client.activeNode())).toMatchObject({ code: 'NO_ACTIVE_NODE', retryable: true });
+    });
   });
 
   it('takes a node that has no high availability as active', async () => {
@@ -356,16 +387,13 @@ describe('the choice of the node', () => {
 
     it('are not followed to any other address, for a read or a change', async () => {
       const elsewhere = await cluster.node();
-      const refused = {
-        ...{ code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: false, observed: elsewhere.address },
-        next: 'Add the API address of every node of east to the inventory.',
-      };
+      // It passes once a listed node leads: nodes redirect to what they advertise.
+      const refused = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: true, observed: elsewhere.address };
       for (const node of [second, first]) {
         node.on(PROMOTE, redirectTo(elsewhere.address)).on(STATUS, redirectTo(elsewhere.address, STATUS.slice(4)));
       }
-      expect(await failureOf(bothClient().dr.status())).toMatchObject(refused);
-      // A change had no effect there: it may be tried again, once another node leads.
-      expect(await failureOf(promote())).toMatchObject({ ...refused, retryable: true });
+      expect(await failureOf(bothClient().dr.status())).toMatchObject({ ...refused, next });
+      expect(await failureOf(promote())).toMatchObject({ ...refused, next });
       expect(elsewhere.requests).toEqual([]);
     });
 

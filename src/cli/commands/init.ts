@@ -10,7 +10,7 @@ import { findDeployment, parseInventory, readSigningKey } from '../../inventory'
 import { newSealKey, newSigningKey, spokenFingerprint } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
 import { Secret } from '../../secret';
-import { ServiceClient } from '../../vault';
+import { ServiceClient, leaderNameText } from '../../vault';
 import { policyFor, policyText, runbooksOfEveryDay } from '../../../activities/tokens/policies';
 import { connectionSettings, taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult } from '../command';
@@ -202,7 +202,7 @@ async function readCluster(cluster: NamedCluster, caFile: string | undefined) {
     const next: Partial<Record<ErrorCode, string>> = {
       TLS_FAILED:
         'Pass the PEM file of the CA that signed their certificates with --ca-file. It is never taken from the network.',
-      REDIRECT_REFUSED: `Name every node of ${name}, and no load balancer: --cluster ${name}=ADDRESS,ADDRESS`,
+      NO_ACTIVE_NODE: `Name every node of ${name}, and no load balancer: --cluster ${name}=ADDRESS,ADDRESS. If all are named, wait until one leads.`,
     };
     const reach = `Check that this machine can reach ${addresses.join(', ')}. A cluster that is down cannot be set up.`;
     throw error.with({ next: next[error.code] ?? reach });
@@ -227,7 +227,9 @@ async function readOne(client: ServiceClient, { name, addresses }: NamedCluster)
         needed: 'the nodes of one cluster',
       },
     );
-  const { dr, performance } = await client.atActiveNode((node) => client.sys.replicationStatus({ node }));
+  const [{ dr, performance }, { leaderAddress = '' }] = await client.atActiveNode((node) =>
+    Promise.all([client.sys.replicationStatus({ node }), client.sys.leader({ node })]),
+  );
   const { type, threshold, shares, recoverySeal } = await client.sys.sealStatus();
   const hasPerformance = performance.mode === 'primary' || performance.mode === 'secondary';
   return {
@@ -236,6 +238,7 @@ async function readOne(client: ServiceClient, { name, addresses }: NamedCluster)
     versions: [...new Set(healths.flatMap(({ version }) => version ?? []))],
     role: [`DR ${dr.mode}`, ...(hasPerformance ? [`performance ${performance.mode}`] : [])].join(', '),
     drSet: 'clusterId' in dr ? dr.clusterId : undefined,
+    leaderName: leaderNameText(leaderAddress, addresses),
     advertised: dr.mode === 'primary' ? dr.primaryClusterAddr : undefined,
     seal: `${type ?? 'unknown'} seal, ${shares ?? '?'} ${recoverySeal === true ? 'recovery' : 'key'} shares, threshold ${threshold ?? '?'}`,
   };
@@ -261,6 +264,7 @@ function foundLines({ people, holders, caFile, clusters }: Site): string[] {
   ];
   return [
     ...columns(rows),
+    ...clusters.map(({ name, leaderName }) => `${name}: ${leaderName}`),
     ...(caFile === undefined ? [] : authorities(caFile)),
     ...warnings.flatMap((text) => (text === false ? [] : [`Warning: ${text}`])),
   ];

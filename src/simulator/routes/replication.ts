@@ -245,7 +245,7 @@ function peer(reporter: SimulatedCluster, other: SimulatedCluster, stream: Repli
   const { storage } = stream.cluster;
   const canary = (stream.kind === 'dr' ? storage.get('cluster/canary') : undefined) ?? storage.get('canary');
   return thinned(reporter, {
-    api_address: other.apiAddress,
+    api_address: other.advertisedApiAddress,
     cluster_address: other.clusterAddress,
     connection_status: stream.connected ? 'connected' : 'disconnected',
     last_heartbeat: timestamp(stream.lastHeartbeatAt ?? now),

@@ -142,7 +142,7 @@ function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
       ha_enabled: true,
       is_self: self,
       ...(self ? { active_time: new Date(cluster.leadership.activeSince).toISOString() } : {}),
-      leader_address: named?.address ?? '',
+      leader_address: named?.apiAddress ?? '',
       leader_cluster_address: named?.clusterAddress ?? '',
       performance_standby: isPerformanceStandby(cluster, node),
       performance_standby_last_remote_wal: 0,

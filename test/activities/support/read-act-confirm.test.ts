@@ -224,7 +224,7 @@ describe('a change', () => {
     expect([world.acts, doubt, performance.now() - began >= (ms ?? 0)]).toEqual([2, ms === undefined, true]);
   });
 
-  it.each(['REDIRECT_REFUSED', 'RESPONSE_INVALID', 'TLS_FAILED', 'PERMISSION_DENIED'] as const)(
+  it.each(['RESPONSE_INVALID', 'TLS_FAILED', 'PERMISSION_DENIED'] as const)(
     'whose effect cannot be read any more (%s) keeps its doubt',
     async (code) => {
       let sent = false;
