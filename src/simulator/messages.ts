@@ -98,6 +98,8 @@ export function parseBody(text: string): JsonObject {
   } catch {
     throw new ServiceFault(500, ['malformed JSON, unclosed containers']);
   }
+  const repeated = repeatedKey(text);
+  if (repeated !== undefined) throw new ServiceFault(500, [`duplicate key '${repeated}' in object`]);
   if (parsed === null) return {};
   if (!isJsonObject(parsed)) {
     const kind = Array.isArray(parsed) ? 'array' : parsed === true || parsed === false ? 'bool' : typeof parsed;
@@ -106,6 +108,21 @@ export function parseBody(text: string): JsonObject {
     );
   }
   return parsed;
+}
+
+/** A key that stands twice in one object of a valid JSON text. `JSON.parse` takes the last one and says nothing. */
+function repeatedKey(text: string): string | undefined {
+  const open: Set<string>[] = [];
+  for (const [token, quoted, isKey] of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|[{}]/g)) {
+    if (token === '{') open.push(new Set());
+    else if (token === '}') open.pop();
+    else if (quoted !== undefined && isKey !== undefined) {
+      const key = String(JSON.parse(quoted));
+      if (open.at(-1)?.has(key)) return key;
+      open.at(-1)?.add(key);
+    }
+  }
+  return undefined;
 }
 
 const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

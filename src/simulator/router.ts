@@ -96,7 +96,8 @@ function findRoute({ method, path, token }: ServiceRequest): { route: Route; par
 }
 
 /** Refuses the request, or returns the identity of the caller; undefined for routes that need no token. */
-function authorise(cluster: SimulatedCluster, { credential }: Route, request: ServiceRequest): Identity | undefined {
+function authorise(cluster: SimulatedCluster, route: Route, request: ServiceRequest): Identity | undefined {
+  const { credential } = route;
   switch (credential) {
     case 'none':
       return undefined;
@@ -105,13 +106,13 @@ function authorise(cluster: SimulatedCluster, { credential }: Route, request: Se
       return undefined;
     case 'generation':
       return atLeastVersion(cluster.version, AUTHENTICATES_GENERATION_SINCE) && !isOpened(cluster, request)
-        ? authoriseToken(cluster, request, false)
+        ? authoriseToken(cluster, route, request, false)
         : undefined;
     case 'valid-token':
       return validToken(cluster, request);
     case 'token':
     case 'sudo':
-      return authoriseToken(cluster, request, credential === 'sudo');
+      return authoriseToken(cluster, route, request, credential === 'sudo');
   }
 }
 
@@ -141,15 +142,21 @@ function validToken(cluster: SimulatedCluster, { token }: ServiceRequest): Ident
   // The text for an invalid token, as opposed to a token without the required rights.
   if (identity === undefined)
     throw new ServiceFault(403, ['2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n']);
-  return identity;
+  return cluster.tokens.use(token, identity, cluster.service.now());
 }
 
-function authoriseToken(cluster: SimulatedCluster, request: ServiceRequest, sudo: boolean): Identity {
+/** A write needs `create` for a key that does not exist yet, and `update` for anything else. */
+function authoriseToken(
+  cluster: SimulatedCluster,
+  { path: pattern }: Pick<Route, 'path'>,
+  request: ServiceRequest,
+  sudo: boolean,
+): Identity {
   const identity = validToken(cluster, request);
   const granted = cluster.tokens.capabilities(identity, request.path);
-  const wanted = CAPABILITY_OF_METHOD[request.method] ?? 'update';
-  const creates = wanted === 'update' && granted.includes('create');
-  const allowed = (granted.includes(wanted) || creates) && (!sudo || granted.includes('sudo'));
+  const isNewKey = pattern === '*' && cluster.storage.get(`data/${request.path}`) === undefined;
+  const wanted = request.method === 'POST' && isNewKey ? 'create' : CAPABILITY_OF_METHOD[request.method];
+  const allowed = granted.includes(wanted ?? 'update') && (!sudo || granted.includes('sudo'));
   if (!granted.includes('root') && !allowed) throw permissionDenied();
   return identity;
 }

@@ -111,3 +111,170 @@ describe('the method LIST', () => {
     expect(await raw('LIST /v1/kv/listed HTTP/1.1\r\nbad header\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /);
   });
 });
+
+describe('what clients of other people call, and what is refused', () => {
+  const asRoot = (method: string, path: string, body?: object, node = 0) =>
+    call(east, method, path, { token: east.rootToken, body, node });
+  const as = (token: string) => (method: string, path: string, body?: object) =>
+    call(east, method, path, { token, body });
+  const withRules = (name: string, rules: Record<string, string[]>) => {
+    east.writePolicy(
+      name,
+      Object.entries(rules).map(([path, capabilities]) => ({ path, capabilities })),
+    );
+    return as(east.createToken({ policies: [name] }));
+  };
+
+  it('sys/mounts tells the engines, and sys/decode-token reads an encoded token without a token', async () => {
+    const mounts = await asRoot('GET', 'sys/mounts');
+    expect(mounts.at('data', 'kv/')).toMatchObject({ type: 'kv', options: { version: '1' }, local: false });
+    expect(mounts.at('kv/')).toEqual(mounts.at('data', 'kv/'));
+    expect((await call(east, 'GET', 'sys/mounts')).status).toBe(403);
+    const decode = (encoded_token: string) =>
+      call(east, 'POST', 'sys/decode-token', { body: { encoded_token, otp: 'abc' } });
+    const encoded = Buffer.from('xyz').map((byte, index) => byte ^ 'abc'.charCodeAt(index));
+    expect((await decode(Buffer.from(encoded).toString('base64'))).at('data', 'token')).toBe('xyz');
+    expect((await decode('YQ')).status).toBe(500);
+    expect((await decode('not base64')).status).toBe(500);
+  });
+
+  describe('auth/token/create', () => {
+    const create = async (by: ReturnType<typeof as>, body: object) => {
+      const answer = await by('POST', 'auth/token/create', body);
+      return { ...answer, token: answer.textAt('auth', 'client_token') };
+    };
+
+    it('makes tokens as the caller may, in the form that the official CLI asks for', async () => {
+      const zeros = { ttl: '0s', explicit_max_ttl: '0s', period: '0s', num_uses: 0, renewable: true, meta: null };
+      const made = await create(asRoot, { ...zeros, policies: ['one'], ttl: '30m', display_name: 'ours' });
+      expect(made.at('auth')).toMatchObject({ policies: ['default', 'one'], lease_duration: 1800, orphan: false });
+      expect((await as(made.token)('GET', 'auth/token/lookup-self')).at('data')).toMatchObject({
+        ...{
+          display_name: 'token-ours',
+          path: 'auth/token/create',
+          issue_time: expect.stringMatching(/Z$/) as unknown,
+          renewable: true,
+        },
+      });
+      const batch = await create(asRoot, { ...zeros, policies: ['one'], type: 'batch', no_parent: true });
+      expect(batch.at('auth')).toMatchObject({ token_type: 'batch', orphan: true, renewable: false });
+      expect(batch.token).toMatch(/^hvb\./);
+      const inherited = await create(asRoot, {});
+      expect(inherited.at('auth')).toMatchObject({ policies: ['root'], lease_duration: 0 });
+    });
+
+    it('refuses what gives a caller more than it has', async () => {
+      const creator = withRules('creator', { 'auth/token/create': ['update'], 'kv/*': ['read'] });
+      const refused: [object, string][] = [
+        [{ policies: ['other'] }, 'child policies must be subset of parent'],
+        [{ policies: ['root'] }, 'child policies must be subset of parent'],
+        [{ no_parent: true }, 'root or sudo privileges required to create orphan token'],
+        [{ type: 'other' }, "invalid 'token_type' value"],
+        [{ type: 'batch', num_uses: 1 }, 'batch tokens cannot have "num_uses" set'],
+      ];
+      for (const [body, text] of refused)
+        expect(await create(creator, body)).toMatchObject({ status: 400, fields: { errors: [text] } });
+      const child = await create(creator, {});
+      expect(child.at('auth', 'policies')).toEqual(['creator', 'default']);
+      const batch = as((await create(creator, { type: 'batch' })).token);
+      expect((await create(batch, {})).textAt('errors', 0)).toBe('batch tokens cannot create more tokens');
+      const allPolicies = await create(asRoot, { type: 'batch' });
+      expect(allPolicies.textAt('errors', 0)).toBe('batch tokens cannot be root tokens');
+      expect((await create(asRoot, { period: '1h' })).textAt('errors', 0)).toContain('simulated service');
+    });
+
+    it('counts the uses of a token, lookups too', async () => {
+      const made = await create(asRoot, { policies: ['one'], num_uses: 2 });
+      const limited = as(made.token);
+      expect((await create(limited, {})).status).toBe(403);
+      expect((await limited('GET', 'auth/token/lookup-self')).at('data', 'num_uses')).toBe(-1);
+      expect((await limited('GET', 'auth/token/lookup-self')).status).toBe(403);
+    });
+  });
+
+  it('lookup-self of a root token has no issue_time and no renewable', async () => {
+    const looked = await asRoot('GET', 'auth/token/lookup-self');
+    expect(looked.at('data')).toMatchObject({ policies: ['root'], expire_time: null, ttl: 0 });
+    expect(Object.keys(looked.at('data') as object)).not.toEqual(expect.arrayContaining(['issue_time']));
+    expect(Object.keys(looked.at('data') as object)).not.toEqual(expect.arrayContaining(['renewable']));
+  });
+
+  it('a policy with update alone creates no key, and one with create alone changes none', async () => {
+    const updating = withRules('updating', { 'kv/own/*': ['update'] });
+    const creating = withRules('creating', { 'kv/own/*': ['create'] });
+    const write = (by: ReturnType<typeof as>) => by('POST', 'kv/own/key', { value: 1 });
+    expect((await write(updating)).status).toBe(403);
+    expect((await write(creating)).status).toBe(204);
+    expect((await write(creating)).status).toBe(403);
+    expect((await write(updating)).status).toBe(204);
+  });
+
+  it('deny on a deeper path wins, also over a pattern with + whose wildcard comes earlier', async () => {
+    const denied = withRules('denied', { 'kv/+/key': ['read'], 'kv/*': ['read'], 'kv/team/*': ['deny'] });
+    expect((await denied('GET', 'kv/other/key')).status).toBe(404);
+    expect((await denied('GET', 'kv/team/key')).status).toBe(403);
+  });
+
+  it('an unknown capability, and a secret ID for a role that is not there, are refused', async () => {
+    const policy = 'path "kv/*" { capabilities = ["read", "write"] }';
+    expect(await asRoot('POST', 'sys/policies/acl/wrong', { policy })).toMatchObject({
+      ...{ status: 400, fields: { errors: ['failed to parse policy: path "kv/*": invalid capability "write"'] } },
+    });
+    await asRoot('POST', 'sys/auth/approle', { type: 'approle' });
+    expect(await asRoot('POST', 'auth/approle/role/nobody/secret-id')).toMatchObject({
+      ...{ status: 404, fields: { errors: ['role "nobody" does not exist'] } },
+    });
+  });
+
+  it('a key that stands twice in a JSON document is refused before anything else', async () => {
+    for (const body of ['{"a":1,"b":{"c":"}"},"a":1}', '{"a":[{"x\\"":1,"x\\"":2}]}'])
+      expect((await call(east, 'POST', 'kv/twice', { body })).status).toBe(500);
+    const once = '{"a":{"a":"\\"a\\":"},"b":[{"a":1},{"a":1}]}';
+    expect((await call(east, 'POST', 'kv/twice', { body: once, token: east.rootToken })).status).toBe(204);
+  });
+
+  it('check-and-set of a version 2 engine is enforced', async () => {
+    const own = await startSimulatedService({ clusters: [{ name: 'one', nodes: 1 }] });
+    try {
+      const one = own.cluster('one');
+      const write = async (cas: unknown) =>
+        call(one, 'POST', 'kv/data/key', { token: one.rootToken, body: { data: {}, options: { cas } } });
+      expect((await write(0)).at('data', 'version')).toBe(1);
+      expect(await write(0)).toMatchObject({
+        ...{ status: 400, fields: { errors: ['check-and-set parameter did not match the current version'] } },
+      });
+      expect((await write('1')).at('data', 'version')).toBe(2);
+      expect((await write('some')).status).toBe(400);
+    } finally {
+      await own.stop();
+    }
+  });
+
+  it('the active node seals itself and steps down; a standby cannot seal itself, and passes on a step-down', async () => {
+    const own = await startSimulatedService(deployment());
+    try {
+      const [primary, secondary] = [own.cluster('east'), own.cluster('west')];
+      const post = async (path: string, node: number, token: string | undefined = primary.rootToken) => {
+        const answer = await call(primary, 'POST', path, { token, node });
+        return [answer.status, answer.at('errors', 0)];
+      };
+      expect((await call(primary, 'GET', 'sys/seal', { token: primary.rootToken })).status).toBe(405);
+      expect(await post('sys/seal', 1)).toEqual([
+        500,
+        'vault cannot seal when in standby mode; please restart instead',
+      ]);
+      const limited = primary.createToken({ policies: ['default'] });
+      for (const path of ['sys/seal', 'sys/step-down']) expect((await post(path, 0, limited))[0]).toBe(403);
+      expect((await post('sys/step-down', 2))[0]).toBe(204);
+      own.advanceClock(60_000);
+      expect(primary.snapshotState().activeNode).toBe(1);
+      expect((await post('sys/seal', 1))[0]).toBe(204);
+      own.advanceClock(60_000);
+      expect(primary.snapshotState()).toMatchObject({ activeNode: 0, nodes: [{}, { sealed: true }, {}] });
+      expect((await post('sys/seal', 1, ''))[0]).toBe(204);
+      expect((await call(secondary, 'POST', 'sys/seal', { token: primary.rootToken })).status).toBe(400);
+    } finally {
+      await own.stop();
+    }
+  });
+});

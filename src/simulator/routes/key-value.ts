@@ -38,9 +38,14 @@ function metadata({ version, at }: { readonly version: number; readonly at: numb
 }
 
 function writeVersion(call: RouteCall, key: string): ServiceAnswer {
-  const { data } = call.body;
+  const { data, options } = call.body;
   if (!isJsonObject(data)) throw badRequest('no data provided');
   const version = call.cluster.storage.read('versioned-secret', key)?.version ?? 0;
+  const expected = isJsonObject(options) ? options['cas'] : undefined;
+  if (expected !== undefined && !Number.isInteger(Number(expected)))
+    throw badRequest('error parsing check-and-set parameter');
+  if (expected !== undefined && Number(expected) !== version)
+    throw badRequest('check-and-set parameter did not match the current version');
   const next = { type: 'versioned-secret', data, version: version + 1, at: call.now } as const;
   writeShared(call, key, next);
   return call.answer(metadata(next));

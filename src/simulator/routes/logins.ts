@@ -84,6 +84,7 @@ function roleOf(call: RouteCall, name: string): AuthRole {
 function makeSecretId(call: RouteCall): ServiceAnswer {
   const secretId = call.cluster.random.uuid();
   const role = call.parameter('role');
+  if (storedRole(call, role) === undefined) throw new ServiceFault(404, [`role "${role}" does not exist`]);
   writeShared(call, `auth/${call.parameter('mount')}/secret-id/${secretId}`, { type: 'secret-id', role });
   return call.answer({ secret_id: secretId, secret_id_accessor: call.cluster.random.uuid(), secret_id_ttl: 0 });
 }

@@ -9,6 +9,8 @@ export interface PolicyRule {
   readonly capabilities: readonly string[];
 }
 
+const CAPABILITIES = ['deny', 'create', 'read', 'update', 'delete', 'list', 'sudo', 'patch', 'subscribe', 'recover'];
+
 /** The rights of every token, as in the service's `default` policy. */
 const DEFAULT_RULES: readonly PolicyRule[] = [
   { path: 'auth/token/lookup-self', capabilities: ['read'] },
@@ -39,10 +41,21 @@ function matches(pattern: string, path: string): boolean {
   });
 }
 
-/** The more specific pattern wins: one without `*`, then one with a later first wildcard, then the longer one. */
-function precedence(pattern: string): number {
-  const wildcard = pattern.search(/[*+]/);
-  return (pattern.endsWith('*') ? 0 : 1e9) + (wildcard === -1 ? pattern.length : wildcard) * 1e4 + pattern.length;
+/**
+ * The more specific pattern wins: one without wildcards, then one whose first wildcard comes later, one that is no prefix,
+ * one with fewer `+`, the longer one, and the last in the alphabet. Negative if `one` wins.
+ */
+function bySpecificity(one: string, other: string): number {
+  const ranks = [one, other].map((pattern) => [
+    pattern.search(/\+|\*$/) === -1 ? Infinity : pattern.search(/\+|\*$/),
+    pattern.endsWith('*') ? 0 : 1,
+    -pattern.split('+').length,
+    pattern.length,
+  ]);
+  const [ours = [], theirs = []] = ranks;
+  const difference = ours.findIndex((rank, index) => rank !== theirs[index]);
+  if (difference !== -1) return (theirs[difference] ?? 0) > (ours[difference] ?? 0) ? 1 : -1;
+  return one === other ? 0 : one > other ? -1 : 1;
 }
 
 /** Returns the rules of a policy; undefined if it does not exist. */
@@ -55,10 +68,8 @@ export function capabilitiesOn(path: string, policies: readonly string[], rulesO
   if (policies.includes('root')) return ['root'];
   const rules = policies.flatMap((name) => (name === 'default' ? DEFAULT_RULES : (rulesOf(name) ?? [])));
   const fitting = rules.filter((rule) => matches(rule.path, path));
-  const best = Math.max(...fitting.map((rule) => precedence(rule.path)));
-  const granted = new Set(
-    fitting.filter((rule) => precedence(rule.path) === best).flatMap((rule) => rule.capabilities),
-  );
+  const [best] = fitting.map((rule) => rule.path).sort(bySpecificity);
+  const granted = new Set(fitting.filter((rule) => rule.path === best).flatMap((rule) => rule.capabilities));
   if (granted.size === 0 || granted.has('deny')) return ['deny'];
   return [...granted].sort();
 }
@@ -88,6 +99,10 @@ function writePolicy(call: RouteCall): ServiceAnswer {
   const text = call.required('policy');
   const rules = parsePolicy(text);
   if (rules === undefined) throw badRequest('failed to parse policy');
+  for (const { path, capabilities } of rules)
+    for (const capability of capabilities)
+      if (!CAPABILITIES.includes(capability))
+        throw badRequest(`failed to parse policy: path "${path}": invalid capability "${capability}"`);
   writeShared(call, `policy/${call.parameter('name')}`, { type: 'policy', text, rules });
   return NO_CONTENT;
 }
@@ -95,6 +110,16 @@ function writePolicy(call: RouteCall): ServiceAnswer {
 function readPolicy(call: RouteCall): ServiceAnswer {
   const name = call.parameter('name');
   return call.answer({ name, policy: found(call.cluster.storage.read('policy', `policy/${name}`)).text });
+}
+
+function listPolicies(call: RouteCall): ServiceAnswer {
+  const names = call.cluster.storage.keys('policy/').map((key) => key.slice('policy/'.length));
+  return call.answer({ keys: [...names, 'default', 'root'].sort() });
+}
+
+function deletePolicy(call: RouteCall): ServiceAnswer {
+  writeShared(call, `policy/${call.parameter('name')}`, null);
+  return NO_CONTENT;
 }
 
 function capabilitiesSelf(call: RouteCall): ServiceAnswer {
@@ -109,5 +134,7 @@ function capabilitiesSelf(call: RouteCall): ServiceAnswer {
 export const POLICY_ROUTES: readonly Route[] = [
   route('POST sys/policies/acl/:name', 'token', writePolicy),
   route('GET sys/policies/acl/:name', 'token', readPolicy),
+  route('DELETE sys/policies/acl/:name', 'token', deletePolicy),
+  route('LIST sys/policies/acl', 'token', listPolicies),
   route('POST sys/capabilities-self', 'token', capabilitiesSelf),
 ];

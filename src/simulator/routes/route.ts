@@ -88,14 +88,14 @@ export class RouteCall {
         accessor,
         policies: [...policies],
         token_policies: [...policies],
-        metadata: null,
+        metadata: identity.meta ?? null,
         lease_duration: Math.round(leaseMs / 1_000),
         renewable,
         entity_id: '',
         token_type: type,
         orphan,
         mfa_requirement: null,
-        num_uses: 0,
+        num_uses: identity.usesLeft ?? 0,
       },
     });
   }

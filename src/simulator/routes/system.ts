@@ -5,6 +5,8 @@ import {
   badRequest,
   decodeHex,
   decodeStandardBase64,
+  isJsonObject,
+  NO_CONTENT,
   ServiceFault,
   textField,
   type JsonObject,
@@ -31,6 +33,8 @@ export function answerFromNode(
       return leader(cluster, node);
     case 'POST sys/unseal':
       return unseal(cluster, node, request.body);
+    case 'POST sys/seal':
+      return sealOfOtherNode(cluster, node);
   }
   return undefined;
 }
@@ -193,6 +197,57 @@ function unseal(cluster: SimulatedCluster, node: SimulatedNode, body: JsonObject
   return sealStatus(cluster, node);
 }
 
+/** A sealed node has nothing to do, and a standby cannot verify the token. The active node goes on to the route. */
+function sealOfOtherNode(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer | undefined {
+  if (node.sealed) return NO_CONTENT;
+  if (cluster.leadership.serving(cluster.service.now()) === node) return undefined;
+  throw new ServiceFault(500, ['vault cannot seal when in standby mode; please restart instead']);
+}
+
+function sealActive({ cluster, node, now }: RouteCall): ServiceAnswer {
+  node.sealed = true;
+  cluster.leadership.settle(now);
+  return NO_CONTENT;
+}
+
+function stepDown({ cluster, now }: RouteCall): ServiceAnswer {
+  cluster.leadership.stepDown(now);
+  return NO_CONTENT;
+}
+
+/** An encoded token is XORed with its one-time password. */
+function decodeToken(call: RouteCall): ServiceAnswer {
+  const [encoded, otp] = [call.text('encoded_token').replace(/=+$/, ''), Buffer.from(call.text('otp'))];
+  const bytes = Buffer.from(encoded, 'base64');
+  if (bytes.toString('base64').replace(/=+$/, '') !== encoded || bytes.length !== otp.length) {
+    const cause = `length of byte slices is not equivalent: ${bytes.length} != ${otp.length}`;
+    throw new ServiceFault(500, [`1 error occurred:\n\t* error xoring token: ${cause}\n\n`]);
+  }
+  return call.answer({ token: Buffer.from(bytes.map((byte, index) => byte ^ (otp[index] ?? 0))).toString() });
+}
+
+/** The engines. The service also shows them outside of `data`. */
+function listMounts(call: RouteCall): ServiceAnswer {
+  const { storage } = call.cluster;
+  const mounts: JsonObject = {};
+  for (const path of storage.keys('mount/').map((key) => key.slice('mount/'.length))) {
+    const mounted = storage.read('mount', `mount/${path}`);
+    if (mounted === undefined || path.startsWith('auth/')) continue;
+    mounts[path] = mountFields(mounted.mountType, mounted.mountType === 'kv' ? { version: mounted.version } : null);
+  }
+  for (const type of ['cubbyhole', 'identity', 'system'])
+    mounts[`${type === 'system' ? 'sys' : type}/`] = mountFields(type, null);
+  const { status, body } = call.answer(mounts);
+  return { status, body: { ...mounts, ...(isJsonObject(body) && body) } };
+}
+
+function mountFields(type: string, options: JsonObject | null): JsonObject {
+  return {
+    ...{ type, description: '', local: type === 'cubbyhole', seal_wrap: false, options },
+    config: { default_lease_ttl: 2_764_800, max_lease_ttl: 2_764_800, force_no_cache: false },
+  };
+}
+
 /** The preflight request of the official CLI's `kv` commands: any right below the mount is sufficient (facts 12). */
 function mountForUi(call: RouteCall): ServiceAnswer {
   const { cluster, identity } = call;
@@ -257,6 +312,10 @@ function snapshot({ cluster, now }: RouteCall): ServiceAnswer {
 /** System routes other than replication. */
 export const SYSTEM_ROUTES: readonly Route[] = [
   route('GET sys/internal/ui/mounts/*', 'valid-token', mountForUi),
+  route('GET sys/mounts', 'token', listMounts),
+  route('POST sys/seal', 'sudo', sealActive),
+  route('POST sys/step-down', 'sudo', stepDown),
+  route('POST sys/decode-token', 'none', decodeToken),
   route('GET sys/audit', 'sudo', listAuditDevices),
   route('GET sys/license/status', 'token', (call) => call.answer({ autoloading_used: true })),
   // The harsh reading: a DR secondary serves no snapshot.

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { badRequest, NO_CONTENT, parseDuration, type ServiceAnswer } from '../messages';
+import { badRequest, isJsonObject, NO_CONTENT, parseDuration, type JsonObject, type ServiceAnswer } from '../messages';
 import type { SeededRandom } from '../random';
 import type { Storage } from '../storage';
 import { writeShared } from './key-value';
@@ -22,6 +22,9 @@ export interface Identity {
   readonly expiresAt: number | null;
   /** The TTL of each renewal, and the latest expiry; absent if the token cannot be renewed. */
   readonly renewal?: { readonly ttlMs: number; readonly until: number };
+  /** Number of calls that it can still make; -1 during the last one. Absent: as many as it likes. */
+  readonly usesLeft?: number;
+  readonly meta?: JsonObject;
 }
 
 export interface TokenRole {
@@ -42,6 +45,10 @@ interface TokenRequest {
   readonly ttlMs: number | null;
   /** Maximum TTL including renewals, in milliseconds; default: the maximum of the service. */
   readonly maxTtlMs?: number;
+  /** Whether the policy `default` is added; true unless told otherwise. */
+  readonly addsDefault?: boolean;
+  readonly usesLeft?: number;
+  readonly meta?: JsonObject;
 }
 
 /** A token with its identity, as returned to the caller. */
@@ -73,13 +80,16 @@ export class TokenStore {
   ) {}
 
   create(request: TokenRequest, now: number): GivenToken {
-    const { type, orphan, displayName = 'token', path = 'auth/token/create' } = request;
+    const { type, orphan, displayName = 'token', path = 'auth/token/create', addsDefault = true } = request;
+    const { meta, usesLeft } = request;
     const longestMs = Math.min(request.maxTtlMs ?? MAXIMUM_TTL_MS, MAXIMUM_TTL_MS);
     const ttlMs = request.ttlMs === null ? null : Math.min(request.ttlMs, longestMs);
     const policies = [
-      ...new Set(request.policies.includes('root') ? ['root'] : ['default', ...request.policies]),
+      ...new Set(
+        request.policies.includes('root') ? ['root'] : [...(addsDefault ? ['default'] : []), ...request.policies],
+      ),
     ].sort();
-    const common = { type, policies, orphan, displayName, path, createdAt: now };
+    const common = { type, policies, orphan, displayName, path, createdAt: now, ...(meta && { meta }) };
     if (type === 'batch') {
       const token = this.#issue(`hvb.${this.random.bytes(96).toString('base64url')}`);
       const identity = { ...common, accessor: '', renewable: false, expiresAt: now + (ttlMs ?? MAXIMUM_TTL_MS) };
@@ -90,6 +100,7 @@ export class TokenStore {
     const renewable = request.renewable ?? ttlMs !== null;
     const identity = {
       ...common,
+      ...(usesLeft !== undefined && { usesLeft }),
       accessor: this.random.base62(24),
       renewable,
       expiresAt: ttlMs === null ? null : now + ttlMs,
@@ -109,8 +120,16 @@ export class TokenStore {
     const batch = this.batchTokens.get(token);
     const ofThisCluster = batch === undefined || batch.keyring === this.#keyring;
     const identity = batch?.identity ?? this.storage.read('token', `token/${keyOf(token)}`)?.identity;
-    if (identity === undefined || !ofThisCluster) return undefined;
+    if (identity === undefined || !ofThisCluster || (identity.usesLeft ?? 0) < 0) return undefined;
     return identity.expiresAt === null || identity.expiresAt > now ? identity : undefined;
+  }
+
+  /** Counts a use of a token whose uses are limited; returns the identity for this use. */
+  use(token: string, identity: Identity, now: number): Identity {
+    if (identity.usesLeft === undefined) return identity;
+    const used = { ...identity, usesLeft: identity.usesLeft === 1 ? -1 : identity.usesLeft - 1 };
+    this.storage.write(`token/${keyOf(token)}`, { type: 'token', identity: used }, now);
+    return used;
   }
 
   /** Renews the token, never beyond its maximum TTL; undefined if it cannot be renewed. */
@@ -172,7 +191,58 @@ export class TokenStore {
   }
 }
 
-function create(call: RouteCall): ServiceAnswer {
+/** Members of `auth/token/create` that the simulated service leaves out. */
+const LEFT_OUT = ['id', 'entity_alias', 'period', 'explicit_max_ttl'];
+
+/** `auth/token/create` without a role: a token with what the caller has, or less. */
+function createChild(call: RouteCall, orphan: boolean): ServiceAnswer {
+  const { identity, cluster, now } = call;
+  if (identity.type === 'batch') throw badRequest('batch tokens cannot create more tokens');
+  if ((identity.usesLeft ?? 0) > 0) throw badRequest('restricted use token cannot generate child tokens');
+  for (const name of LEFT_OUT)
+    if (call.text(name) !== '' && parseDuration(call.text(name)) !== 0)
+      throw badRequest(`the simulated service has no "${name}" of auth/token/create`);
+  const granted = cluster.tokens.capabilities(identity, call.request.path);
+  const privileged = granted.includes('root') || granted.includes('sudo');
+  const type: 'service' | 'batch' = call.text('type') === 'batch' ? 'batch' : 'service';
+  if (!['', type].includes(call.text('type'))) throw badRequest("invalid 'token_type' value");
+  const uses = Number(call.text('num_uses') || 0);
+  if (!Number.isInteger(uses) || uses < 0) throw badRequest('number of uses cannot be negative');
+  if (type === 'batch' && uses !== 0) throw badRequest('batch tokens cannot have "num_uses" set');
+  const { policies, addsDefault } = policiesOfChild(call, privileged);
+  if (type === 'batch' && policies.includes('root')) throw badRequest('batch tokens cannot be root tokens');
+  if (call.flag('no_parent') && !privileged)
+    throw badRequest('root or sudo privileges required to create orphan token');
+  const ttlMs = parseDuration(call.text('ttl') || 0);
+  if (ttlMs === undefined) throw badRequest('error converting input for field "ttl": time: invalid duration');
+  const { meta } = call.body;
+  const request = {
+    ...{ policies, addsDefault, type, path: call.request.path },
+    orphan: orphan || call.flag('no_parent'),
+    renewable: call.text('renewable') !== 'false' && !(policies.includes('root') && ttlMs === 0),
+    ttlMs: ttlMs > 0 ? ttlMs : policies.includes('root') ? null : MAXIMUM_TTL_MS,
+    displayName: ['token', call.text('display_name')].filter((part) => part !== '').join('-'),
+    ...(uses > 0 && { usesLeft: uses }),
+    ...(isJsonObject(meta) && { meta }),
+  } as const;
+  return call.authenticated(cluster.tokens.create(request, now));
+}
+
+/** Without `sudo`, a child has a part of its parent's policies. */
+function policiesOfChild(call: RouteCall, privileged: boolean): { policies: readonly string[]; addsDefault: boolean } {
+  const { policies: ofParent } = call.identity;
+  const asked = call.list('policies');
+  const wantsDefault = !call.flag('no_default_policy');
+  if (asked.length === 0)
+    return { policies: ofParent.filter((name) => wantsDefault || name !== 'default'), addsDefault: false };
+  if (!privileged && !asked.every((name) => ofParent.includes(name)))
+    throw badRequest('child policies must be subset of parent');
+  if (asked.includes('root') && !ofParent.includes('root'))
+    throw badRequest('root tokens may not be created without parent token being root');
+  return { policies: asked, addsDefault: wantsDefault && (privileged || ofParent.includes('default')) };
+}
+
+function createWithRole(call: RouteCall): ServiceAnswer {
   const name = call.parameter('role');
   const role = call.cluster.storage.read('token-role', `token-role/${name}`)?.role;
   if (role === undefined) throw badRequest(`unknown role ${name}`);
@@ -216,11 +286,11 @@ function lookupSelf(call: RouteCall): ServiceAnswer {
     creation_time: Math.floor(createdAt / 1_000),
     creation_ttl: secondsAfter(createdAt),
     expire_time: expiresAt === null ? null : new Date(expiresAt).toISOString(),
-    issue_time: new Date(createdAt).toISOString(),
     ttl: secondsAfter(call.now),
-    renewable: identity.renewable,
-    num_uses: 0,
-    meta: null,
+    // A token that does not expire has no lease.
+    ...(expiresAt === null ? {} : { issue_time: new Date(createdAt).toISOString(), renewable: identity.renewable }),
+    num_uses: identity.usesLeft ?? 0,
+    meta: identity.meta ?? null,
     entity_id: '',
     explicit_max_ttl: 0,
   });
@@ -241,7 +311,9 @@ function renewSelf(call: RouteCall): ServiceAnswer {
 
 /** Tokens and token roles. */
 export const TOKEN_ROUTES: readonly Route[] = [
-  route('POST auth/token/create/:role', 'token', create),
+  route('POST auth/token/create', 'token', (call) => createChild(call, false)),
+  route('POST auth/token/create-orphan', 'sudo', (call) => createChild(call, true)),
+  route('POST auth/token/create/:role', 'token', createWithRole),
   route('POST auth/token/roles/:role', 'token', writeRole),
   route('GET auth/token/lookup-self', 'token', lookupSelf),
   route('POST auth/token/renew-self', 'token', renewSelf),
