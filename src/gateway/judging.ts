@@ -88,10 +88,13 @@ function fields(listed: Readonly<Record<string, Part>>): Part {
   };
 }
 
-const list =
+const atMostOne =
   (each: Part): Part =>
-  (values, path) =>
-    (values as readonly unknown[]).map((value) => each(value, path));
+  (values, path) => {
+    const [first, ...more] = values as readonly unknown[];
+    if (more.length > 0) throw new Refusal(`Field ${path} has more than one value`);
+    return first === undefined ? [] : [each(first, path)];
+  };
 
 const namedParts =
   (each: Part): Part =>
@@ -121,7 +124,7 @@ function saysSomething(value: unknown): boolean {
 }
 
 const PAYLOAD = fields({ metadata: whole, data: whole });
-const PAYLOADS = fields({ payloads: list(PAYLOAD) });
+const PAYLOADS = fields({ payloads: atMostOne(PAYLOAD) });
 const EXECUTION = fields({ workflowId: whole, runId: whole });
 
 const START = fields({
@@ -266,8 +269,8 @@ function refuseOtherStarts(start: StartRequest, { taskQueue }: Served): void {
 
 /** The input as the worker would read it. */
 function inputOf({ input }: StartRequest): { readonly deployment: string; readonly cluster?: string } {
-  const [payload, ...more] = input?.payloads ?? [];
-  const given: unknown = payload && more.length === 0 ? payloadConverter.fromPayload(payload) : undefined;
+  const [payload] = input?.payloads ?? [];
+  const given: unknown = payload && payloadConverter.fromPayload(payload);
   const { deployment, cluster } = (given ?? {}) as { readonly deployment?: unknown; readonly cluster?: unknown };
   if (typeof deployment !== 'string')
     throw new Refusal('The input is not one JSON object with the name of a deployment', INVALID);

@@ -138,7 +138,7 @@ describe('a start', () => {
   });
 
   it('without one JSON object as its input is refused, and so is one larger than 64 KiB', async () => {
-    for (const input of [{ payloads: [] }, payloads('text'), { payloads: [payload({ deployment }), payload(1)] }])
+    for (const input of [{ payloads: [] }, payloads('text'), payloads([deployment]), payloads(null)])
       await expect(starts({ input })).rejects.toMatchObject(invalid(/one JSON object/));
     const large = payloads({ deployment, reason: 'x'.repeat(70_000) });
     await expect(starts({ input: large })).rejects.toMatchObject(invalid(/larger than 64 KiB/));
@@ -199,6 +199,10 @@ describe('a signal or an update', () => {
   it('with more than clients send is refused by the name of the field', async () => {
     const service = ada.workflowService;
     const signal = { namespace, workflowExecution: { workflowId: lock }, signalName: 'abort' };
+    const two = { payloads: [payload({}), payload({})] };
+    await expect(service.signalWorkflowExecution({ ...signal, input: two })).rejects.toMatchObject(
+      denied(/more than one/),
+    );
     await expect(service.signalWorkflowExecution({ ...signal, control: 'x' })).rejects.toMatchObject(denied(/control/));
     const update = (more: object, first = '') =>
       service.updateWorkflowExecution({

@@ -1,6 +1,8 @@
 /** People's whole way through the gateway, on a real server, with the commands that they type. */
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as grpc from '@grpc/grpc-js';
+import { Connection } from '@temporalio/client';
 import { addPin, formatPublicKey } from '../../src/keys';
 import { cli } from '../cli/support';
 import type { Typed } from '../cli/support';
@@ -12,6 +14,13 @@ import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 import { serverThatDenies } from '../support/refusing-server';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
+import {
+  FOREIGN_CERTIFICATE,
+  FOREIGN_KEY,
+  LOOPBACK_CERTIFICATE,
+  LOOPBACK_KEY,
+  LOOPBACK_TLS,
+} from '../vault/support/loopback-certificate';
 
 const directory = temporaryDirectory('people-of-the-gateway');
 const TRAFFIC = 'Direct clients to the new primary';
@@ -158,6 +167,63 @@ describe('the gateway', () => {
     expect(said).not.toContain('canary');
   });
 
+  it('with TLS, asks for client certificates, of operators by another authority, and counts by certificate', async () => {
+    const stop = new AbortController();
+    let said = '';
+    const { certificateFile, keyFile } = LOOPBACK_TLS;
+    const foreign = join(directory, 'operators.pem');
+    await writeFile(foreign, FOREIGN_CERTIFICATE);
+    const { address, namespace } = temporalServer();
+    const ended = cli(
+      [
+        ...['gateway', '--frontend', '127.0.0.1:0', '--operators', '127.0.0.1:0'],
+        ...['--tls-cert', certificateFile, '--tls-key', keyFile],
+        ...['--client-ca', certificateFile, '--operators-client-ca', foreign],
+      ],
+      {
+        env: { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace },
+        stop: stop.signal,
+        hear: (line) => (said += line),
+      },
+    );
+    const [, people, operators] = await until(
+      'the addresses',
+      () => /people on (\S+), of operators on (\S+) to/.exec(said) ?? undefined,
+    );
+    const serverRootCACertificate = Buffer.from(LOOPBACK_CERTIFICATE);
+    const connect = (to = '', pair?: readonly [certificate: string, key: string]) => {
+      const [crt, key] = (pair ?? []).map((text) => Buffer.from(text));
+      const clientCertPair = crt && key && { crt, key };
+      const tls = { serverRootCACertificate, ...(clientCertPair && { clientCertPair }) };
+      return Connection.connect({ address: to, tls, interceptors: [], connectTimeout: 2_000 });
+    };
+    const holder = [LOOPBACK_CERTIFICATE, LOOPBACK_KEY] as const;
+    const operator = [FOREIGN_CERTIFICATE, FOREIGN_KEY] as const;
+    for (const refused of [connect(people), connect(people, operator), connect(operators, holder), connect(operators)])
+      await expect(refused).rejects.toThrow('Failed to connect');
+    const connections = [
+      await connect(people, holder),
+      await connect(people, holder),
+      await connect(operators, operator),
+    ];
+    const abort = ({ workflowService }: Connection) =>
+      workflowService
+        .signalWorkflowExecution({ namespace, workflowExecution: { workflowId: 'nobody' }, signalName: 'abort' })
+        .then(
+          () => 0,
+          ({ code }: { readonly code: number }) => code,
+        );
+    const codes = [];
+    for (let index = 0; index < 30; index += 1) codes.push(await abort(connections[index % 2] as Connection));
+    // Not found, until there are too many.
+    expect(codes.slice(0, 20)).toEqual(Array.from({ length: 20 }, () => 5));
+    expect(codes.slice(24)).toEqual(Array.from({ length: 6 }, () => 8));
+    expect(await abort(connections[2] as Connection)).toBe(5);
+    for (const connection of connections) await connection.close();
+    stop.abort();
+    expect(await ended).toMatchObject({ code: 0 });
+  });
+
   it.each([
     [['--frontend', '10.0.0.1:7335'], 'Plain gRPC on 10.0.0.1:7335'],
     [['--frontend', '0.0.0.0:7335'], 'Plain gRPC on 0.0.0.0:7335'],
@@ -172,7 +238,8 @@ describe('the gateway', () => {
       'The TLS settings for operators are incomplete',
     ],
   ])('does not open by the words %j', async (words, said) => {
-    const { code, err } = await cli(['gateway', ...words]);
+    // One that opened all the same would end at once.
+    const { code, err } = await cli(['gateway', ...words], { stop: AbortSignal.abort() });
     expect([code, err]).toEqual([3, expect.stringContaining(said)]);
     expect(err).toContain('next: ');
   });
