@@ -103,6 +103,25 @@ describe('behind the gateway', () => {
 });
 
 describe('the gateway', () => {
+  /** What the test opened. A failed one must not keep Jest from ending. */
+  const opened: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const close of opened.splice(0).reverse()) await close();
+  });
+
+  /** `runbook gateway`, with what it says. */
+  async function gateway(words: readonly string[], env: Readonly<Record<string, string>>) {
+    const stop = new AbortController();
+    let said = '';
+    const ended = cli(['gateway', ...words], { env, stop: stop.signal, hear: (line) => (said += line) });
+    opened.push(() => {
+      stop.abort();
+      return ended;
+    });
+    await until('where it listens', () => said.includes('namespace'));
+    return { said, addresses: [...said.matchAll(/ on (127\.\S+?:\d+)/g)].map(([, address = '']) => address) };
+  }
+
   it("passes a person's own token on, adds none of its own, and passes neither the certificate's header nor others", async () => {
     const heard: grpc.Metadata[] = [];
     const frontend = new grpc.Server();
@@ -128,18 +147,14 @@ describe('the gateway', () => {
         error === null ? resolve(bound) : reject(error),
       );
     });
-    const stop = new AbortController();
-    let said = '';
-    const ended = cli(['gateway', '--frontend', '127.0.0.1:0', '--certificate-header', CERTIFICATE_HEADER], {
-      env: {
-        ...{ TEMPORAL_ADDRESS: `127.0.0.1:${port}`, TEMPORAL_API_KEY: 'canary-of-the-gateway', TEMPORAL_TLS: 'false' },
-        TEMPORAL_GRPC_META_AUTHORIZATION: 'Bearer canary-of-the-gateway',
-      },
-      stop: stop.signal,
-      hear: (line) => (said += line),
+    opened.push(() => frontend.forceShutdown());
+    const words = ['--frontend', '127.0.0.1:0', '--certificate-header', CERTIFICATE_HEADER];
+    const { said, addresses } = await gateway(words, {
+      ...{ TEMPORAL_ADDRESS: `127.0.0.1:${port}`, TEMPORAL_API_KEY: 'canary-of-the-gateway', TEMPORAL_TLS: 'false' },
+      TEMPORAL_GRPC_META_AUTHORIZATION: 'Bearer canary-of-the-gateway',
     });
-    const address = await until('the address', () => /people on (\S+) to/.exec(said)?.[1]);
-    const caller = new grpc.Client(address, grpc.credentials.createInsecure());
+    const caller = new grpc.Client(addresses[0] ?? '', grpc.credentials.createInsecure());
+    opened.push(() => caller.close());
     const ask = (own: Readonly<Record<string, string>>) => {
       const metadata = new grpc.Metadata();
       for (const [name, value] of Object.entries(own)) metadata.set(name, value);
@@ -152,10 +167,6 @@ describe('the gateway', () => {
     const own = { [CERTIFICATE_HEADER]: 'ada', 'client-name': 'a-test', 'client-version': '1.0.0' };
     await ask({ ...own, authorization: 'Bearer of-ada', 'caller-type': 'system', 'x-other': 'y' });
     await ask({ ...own, 'temporal-namespace': 'another' });
-    caller.close();
-    stop.abort();
-    expect(await ended).toMatchObject({ code: 0 });
-    frontend.forceShutdown();
     const seen = heard.map((metadata) => metadata.getMap());
     expect(seen).toMatchObject([
       { authorization: 'Bearer of-ada', 'client-name': 'a-test' },
@@ -168,39 +179,27 @@ describe('the gateway', () => {
   });
 
   it('with TLS, asks for client certificates, of operators by another authority, and counts by certificate', async () => {
-    const stop = new AbortController();
-    let said = '';
     const { certificateFile, keyFile } = LOOPBACK_TLS;
     const foreign = join(directory, 'operators.pem');
     await writeFile(foreign, FOREIGN_CERTIFICATE);
     const { address, namespace } = temporalServer();
-    const ended = cli(
-      [
-        ...['gateway', '--frontend', '127.0.0.1:0', '--operators', '127.0.0.1:0'],
-        ...['--tls-cert', certificateFile, '--tls-key', keyFile],
-        ...['--client-ca', certificateFile, '--operators-client-ca', foreign],
-      ],
-      {
-        env: { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace },
-        stop: stop.signal,
-        hear: (line) => (said += line),
-      },
-    );
-    const [, people, operators] = await until(
-      'the addresses',
-      () => /people on (\S+), of operators on (\S+) to/.exec(said) ?? undefined,
-    );
+    const tlsWords = ['--tls-cert', certificateFile, '--tls-key', keyFile, '--client-ca', certificateFile];
+    const words = ['--frontend', '127.0.0.1:0', '--operators', '127.0.0.1:0', '--operators-client-ca', foreign];
+    const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
+    const [people, operators] = (await gateway([...words, ...tlsWords], env)).addresses;
     const serverRootCACertificate = Buffer.from(LOOPBACK_CERTIFICATE);
-    const connect = (to = '', pair?: readonly [certificate: string, key: string]) => {
+    const connect = async (to = '', pair?: readonly [certificate: string, key: string]) => {
       const [crt, key] = (pair ?? []).map((text) => Buffer.from(text));
       const clientCertPair = crt && key && { crt, key };
       const tls = { serverRootCACertificate, ...(clientCertPair && { clientCertPair }) };
-      return Connection.connect({ address: to, tls, interceptors: [], connectTimeout: 2_000 });
+      const connection = await Connection.connect({ address: to, tls, interceptors: [], connectTimeout: 2_000 });
+      opened.push(() => connection.close());
+      return connection;
     };
     const holder = [LOOPBACK_CERTIFICATE, LOOPBACK_KEY] as const;
     const operator = [FOREIGN_CERTIFICATE, FOREIGN_KEY] as const;
-    for (const refused of [connect(people), connect(people, operator), connect(operators, holder), connect(operators)])
-      await expect(refused).rejects.toThrow('Failed to connect');
+    const others = [connect(people), connect(people, operator), connect(operators, holder), connect(operators)];
+    for (const { status } of await Promise.allSettled(others)) expect(status).toBe('rejected');
     const connections = [
       await connect(people, holder),
       await connect(people, holder),
@@ -219,9 +218,6 @@ describe('the gateway', () => {
     expect(codes.slice(0, 20)).toEqual(Array.from({ length: 20 }, () => 5));
     expect(codes.slice(24)).toEqual(Array.from({ length: 6 }, () => 8));
     expect(await abort(connections[2] as Connection)).toBe(5);
-    for (const connection of connections) await connection.close();
-    stop.abort();
-    expect(await ended).toMatchObject({ code: 0 });
   });
 
   it.each([
