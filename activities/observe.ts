@@ -1,6 +1,7 @@
 import type { GeneratedTokenKind, Health, ReplicationPeer, ReplicationStatus, ServiceClient } from '../src/vault';
 import type { ClusterObservation, PeerObservation, ReplicationObservation } from '../src/contracts/observations';
 import type { ReplicationKind } from '../src/contracts/runbook-inputs';
+import { isNever } from '../src/vault';
 import { RunbookError, isRunbookError, orElse } from '../src/errors';
 import { redact } from '../src/keys';
 import type { ClusterAccess } from './clusters';
@@ -213,7 +214,9 @@ function commonOf(
 }
 
 function observePeer(peer: ReplicationPeer, serverNow: number | undefined): PeerObservation {
-  const heard = peer.lastHeartbeat === undefined ? Number.NaN : Date.parse(peer.lastHeartbeat);
+  const { lastHeartbeat } = peer;
+  const wasHeard = !isNever(lastHeartbeat);
+  const heard = wasHeard && lastHeartbeat !== undefined ? Date.parse(lastHeartbeat) : Number.NaN;
   const age = serverNow === undefined ? Number.NaN : serverNow - heard;
   // The server's clock, in whole seconds, is a little behind; a heartbeat far in its future is not readable.
   const readable = age >= -CLOCK_TOLERANCE_MS;
@@ -222,7 +225,7 @@ function observePeer(peer: ReplicationPeer, serverNow: number | undefined): Peer
     connected: peer.connectionStatus === 'connected',
     clusterAddress: peer.clusterAddress,
     heartbeatAgeMs: readable ? Math.max(0, age) : undefined,
-    ...(peer.lastHeartbeat !== undefined && !readable ? { heartbeatUnreadable: true } : {}),
+    ...(wasHeard && !readable ? { heartbeatUnreadable: true } : {}),
     canaryAgeMs: peer.replicationPrimaryCanaryAgeMs,
   };
 }

@@ -100,7 +100,7 @@ function heartbeatsStopped({ cluster, hears }: Observer, from: string, primaryGo
     case 'stopped':
       return check(name, cluster, true, { observed, needed });
     case 'hears': {
-      const next = `${cluster} is still connected to ${from}: perhaps only the path from here to ${from} is broken. Check ${from} from another location.`;
+      const next = `${cluster} is still connected to ${from}: perhaps only the path from here to ${from} is broken. Check ${from} from another location. If it hangs, stop its nodes: that ends the connection.`;
       return check(name, cluster, false, { observed, needed, next });
     }
   }
@@ -132,9 +132,10 @@ function hearing(
   primaryGoneMs: number,
 ): 'hears' | 'early' | 'stopped' | 'unknown' {
   if (replication?.mode !== 'secondary') return 'unknown';
+  // A connection wins over an old heartbeat: the primary may only hang.
+  if (isConnected(replication)) return 'hears';
   const age = heartbeatAge(replication);
   if (age !== undefined && age > primaryGoneMs) return 'stopped';
-  if (isConnected(replication)) return 'hears';
   return age === undefined ? 'unknown' : 'early';
 }
 

@@ -83,8 +83,7 @@ function license({ name, part, healths }: ClusterReading): Judged[] {
   const found = healths.flatMap(({ health }) => health.license ?? []);
   const ends = found.flatMap(({ expiryTime = '' }) => {
     const at = Date.parse(expiryTime);
-    // Go's zero time stands for a license without an end.
-    return Number.isNaN(at) || at <= 0 ? [] : at;
+    return Number.isNaN(at) ? [] : at;
   });
   const end = ends.length === 0 ? Infinity : Math.min(...ends);
   const ended = found.some(({ terminated }) => terminated === true) || end <= Date.now();

@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
 import { anyObject, as, at, data, dataObject, entries, epoch, flag, has, index } from './shape';
-import { needed, neededObject, number, numbers, object, objects, text, texts, withDefault } from './shape';
+import { needed, neededObject, number, numbers, object, objects, text, texts, time, withDefault } from './shape';
 import type { Place, Read, Reader } from './shape';
 
 /* The answers of the service, member by member. Names are those of the service in camel case, unless another is given. */
@@ -16,7 +16,7 @@ const PEER = object({
   /** `connected` or `disconnected`. */
   connectionStatus: text,
   /** RFC3339. */
-  lastHeartbeat: text,
+  lastHeartbeat: time,
   replicationPrimaryCanaryAgeMs: number,
 });
 export type ReplicationPeer = Read<typeof PEER>;
@@ -203,12 +203,12 @@ const HEALTH = object({
   sealed: needed(flag),
   standby: withDefault(flag, false),
   replicationDrMode: text,
-  serverTimeUtc: number,
+  serverTimeUtc: as(epoch, (seconds) => (seconds === 'never' ? undefined : seconds)),
   version: text,
   /** Identifier of the cluster itself, not of its replication set. */
   clusterId: text,
   /** Enterprise only. `expiryTime`: RFC3339. */
-  license: object({ state: text, expiryTime: text, terminated: flag }),
+  license: object({ state: text, expiryTime: time, terminated: flag }),
 });
 
 /**
@@ -270,7 +270,7 @@ export const tokenFacts = dataObject({
   /** Calls left; 0: they are not counted. Every call uses one up, also a lookup. */
   usesLeft: ['num_uses', number],
   /** RFC3339; absent if the token does not expire. */
-  expireTime: text,
+  expireTime: time,
 });
 
 const tokenOf = <K extends 'batch-token' | 'service-token'>(kind: K) =>

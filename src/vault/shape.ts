@@ -29,9 +29,6 @@ type EpochSeconds = number | 'never';
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Go's zero time in Unix seconds, which the service uses for "never". */
-const GO_ZERO_TIME_SECONDS = -62135596800;
-
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -51,6 +48,20 @@ function optional<T>(expected: string, convert: (value: unknown) => T | undefine
 /** A non-empty string. */
 export const text = optional('a string', (value) => (typeof value === 'string' ? value : undefined));
 
+/**
+ * Whether a time means "never": the service writes Go's zero time, in any form, for what did not happen (facts 13.6).
+ * Nothing here happened in 1970 or before.
+ */
+export function isNever(time: unknown): boolean {
+  if (time === '' || time === null || time === undefined) return true;
+  if (typeof time === 'number') return time <= 0;
+  if (typeof time !== 'string') return false;
+  return /^-?\d+$/.test(time) ? Number(time) <= 0 : Date.parse(time) <= 0;
+}
+
+/** An RFC3339 time; absent if it means "never". */
+export const time: Reader<string | undefined> = (value, place) => (isNever(value) ? undefined : text(value, place));
+
 export const flag = optional('a boolean', (value) => (typeof value === 'boolean' ? value : undefined));
 
 /** A number, or a string with a number. */
@@ -66,7 +77,7 @@ export const index = optional('an unsigned integer', (value) => {
 /** Unix seconds, as a number or a string. */
 export const epoch = optional<EpochSeconds>('a time', (value) => {
   const seconds = toNumber(value);
-  return seconds === 0 || (seconds !== undefined && seconds <= GO_ZERO_TIME_SECONDS) ? 'never' : seconds;
+  return seconds !== undefined && isNever(seconds) ? 'never' : seconds;
 });
 
 export const anyObject = optional('an object', (value) => (isObject(value) ? value : undefined));

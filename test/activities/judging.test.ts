@@ -85,15 +85,15 @@ describe('the signs that a performance primary is gone', () => {
     drSets: new Map(),
   } as unknown as Deployment;
   const clusterAddress = 'https://east:8201';
-  const secondary = (heartbeatAgeMs: number): ReplicationObservation => ({
+  const secondary = (heartbeatAgeMs: number | undefined, connected = false): ReplicationObservation => ({
     ...{ mode: 'secondary', state: 'stream-wals', setId: 'set', primaryClusterAddress: clusterAddress },
-    peers: [{ id: 'east', connected: true, clusterAddress, heartbeatAgeMs }],
+    peers: [{ id: 'east', connected, clusterAddress, heartbeatAgeMs }],
   });
   const cluster = (name: string, performance: ReplicationObservation): ClusterObservation => {
     return { cluster: name, at: 1, reachable: true, nodes: [], performance };
   };
   const dead: ClusterObservation = { cluster: 'east', at: 1, reachable: false, nodes: [], error: 'UNREACHABLE' };
-  const heard = secondary(1_000);
+  const heard = secondary(1_000, true);
   type Seen = Partial<Record<'east' | 'europe' | 'asia', ReplicationObservation>>;
   /** The checks that refuse, and the clusters that they are about. */
   const refusing = (seen: Seen, lost: string, silent = dead) => {
@@ -125,6 +125,9 @@ describe('the signs that a performance primary is gone', () => {
     ['the new primary testifies too', { europe: heard }, [`${HEARS} (europe)`]],
     ['whatever it tells of its set', { europe: noSet }, [`${UNKNOWN_SET} (europe)`, `${HEARS} (europe)`]],
     ['one that tells no set counts as one of it', { asia: noSet }, [`${HEARS} (asia)`]],
+    ['a connection wins over a heartbeat of long ago', { asia: secondary(120_000, true) }, [`${HEARS} (asia)`]],
+    ['and over one that was never heard', { asia: secondary(undefined, true) }, [`${HEARS} (asia)`]],
+    ['one that never heard the primary and is not connected says nothing', { asia: secondary(undefined) }, []],
     ['one of another set does not', { asia: { ...heard, setId: 'another' } }, []],
     ['a primary that tells no set counts as one of it', { asia: { mode: 'primary', peers: [] } }, [PRIMARY]],
     ['a live secondary that is named as the one that is gone', { asia: heard }, [`${HEARS} (asia)`], 'asia'],

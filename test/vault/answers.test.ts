@@ -43,6 +43,26 @@ describe('answers', () => {
     });
   });
 
+  it.each(['0001-01-01T00:00:00Z', '1970-01-01T00:00:00Z', '-62135596800', '', 0, null])(
+    'the time %j means never, wherever it stands',
+    async (never) => {
+      const peer = { node_id: 'west', connection_status: 'disconnected', last_heartbeat: never };
+      const dr = { mode: 'primary', last_reindex_epoch: never, secondaries: [peer] };
+      const license = { state: 'autoloaded', expiry_time: never };
+      node.on('GET sys/replication/dr/status', { json: { data: dr } });
+      node.on('GET sys/health', {
+        json: { initialized: true, sealed: false, standby: false, server_time_utc: never, license },
+      });
+      node.on('GET auth/token/lookup-self', { json: { data: { ttl: 0, expire_time: never, type: 'service' } } });
+      const status = await client.dr.status();
+      expect('secondaries' in status && status.secondaries?.[0]).not.toHaveProperty('lastHeartbeat', expect.anything());
+      const health = await client.sys.health();
+      expect([health.serverTimeUtc, health.license?.expiryTime]).toEqual([undefined, undefined]);
+      const token = new Secret('service-token', 'hvs.EXAMPLE');
+      expect((await client.sys.lookupSelf({ token })).expireTime).toBeUndefined();
+    },
+  );
+
   it('status of a secondary: also bare, with null lists and a small WAL', async () => {
     node.on('GET sys/replication/performance/status', {
       json: {

@@ -248,7 +248,8 @@ function peer(reporter: SimulatedCluster, other: SimulatedCluster, stream: Repli
     api_address: other.advertisedApiAddress,
     cluster_address: other.clusterAddress,
     connection_status: stream.connected ? 'connected' : 'disconnected',
-    last_heartbeat: timestamp(stream.lastHeartbeatAt ?? now),
+    // Go's zero time: never (a guess for this field).
+    last_heartbeat: stream.lastHeartbeatAt === undefined ? '0001-01-01T00:00:00Z' : timestamp(stream.lastHeartbeatAt),
     last_heartbeat_duration_ms: '1',
     clock_skew_ms: '0',
     replication_primary_canary_age_ms:
