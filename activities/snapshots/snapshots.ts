@@ -188,11 +188,14 @@ const BLOCK = 512;
 /** The list of checksums is short. The files themselves are not kept in memory. */
 const LONGEST_LIST = 64 * 1024;
 const LIST = 'SHA256SUMS';
+/** The files of a complete snapshot. Others are skipped: an archive may hold any number of them. */
+const FILES: readonly string[] = ['meta.json', 'state.bin', LIST, `${LIST}.sealed`];
 
 /** A file that is being read, and how much of it is left. */
 interface ArchiveFile {
   readonly name: string;
-  readonly hash: Hash;
+  /** Absent for a file that is skipped. */
+  readonly hash: Hash | undefined;
   left: number;
 }
 
@@ -217,8 +220,7 @@ export class SnapshotArchive {
   /** What is wrong with the archive; undefined if it is complete. */
   get mistake(): string | undefined {
     if (this.#file || this.#rest.length > 0) return 'it ends in the middle of a file';
-    for (const name of ['meta.json', 'state.bin', LIST, `${LIST}.sealed`])
-      if (!this.#sums.has(name)) return `it has no ${name}`;
+    for (const name of FILES) if (!this.#sums.has(name)) return `it has no ${name}`;
     const listed = new Map(
       this.#list.split('\n').flatMap((line) => {
         const [, sum = '', name = ''] = /^([0-9a-f]{64}) [ *](.+)$/.exec(line) ?? [];
@@ -237,7 +239,8 @@ export class SnapshotArchive {
     const binary = ((header[124] ?? 0) & 0x80) !== 0;
     const left = binary ? Number(header.readBigUInt64BE(128)) : Number.parseInt(text(124, 136), 8);
     if (!Number.isSafeInteger(left) || left < 0) throw new RangeError('not a tar archive');
-    return { name: text(0, 100), hash: createHash('sha256'), left };
+    const name = text(0, 100);
+    return { name, hash: FILES.includes(name) ? createHash('sha256') : undefined, left };
   }
 
   /** Reads a header, or a block of the file that the header names; the last block is padded with zeros. */
@@ -245,11 +248,11 @@ export class SnapshotArchive {
     const file = this.#file ?? this.#begin(block);
     if (file && file === this.#file) {
       const content = block.subarray(0, file.left);
-      file.hash.update(content);
+      file.hash?.update(content);
       if (file.name === LIST && this.#list.length < LONGEST_LIST) this.#list += content.toString('utf8');
       file.left -= content.length;
     }
-    if (file?.left === 0) this.#sums.set(file.name, file.hash.digest('hex'));
+    if (file?.left === 0 && file.hash) this.#sums.set(file.name, file.hash.digest('hex'));
     this.#file = file?.left === 0 ? undefined : file;
   }
 }

@@ -242,6 +242,7 @@ function drEndpoints() {
        */
       merkleCheck: {
         ...post(`${base}/merkle-check`, operationToken, data(answer.merkleReport)),
+        longAnswer: true,
         effect: 'reads',
         tokenForHeader: ({ drOperationToken }: OperationToken) => drOperationToken,
       } as const,
@@ -253,7 +254,10 @@ function performanceEndpoints() {
   const base = 'sys/replication/performance';
   const common = commonEndpoints('performance');
   /** The filter of a secondary as the primary or the secondary sees it; `undefined` if there is none. */
-  const dynamicFilter = (side: string) => find(`${base}/${side}/dynamic-filter/:id`, data(answer.dynamicFilter));
+  const dynamicFilter = (side: string) => ({
+    ...find(`${base}/${side}/dynamic-filter/:id`, data(answer.dynamicFilter)),
+    longAnswer: true,
+  });
   const pathsFilter = `${base}/primary/paths-filter/:id`;
   return {
     ...common,
@@ -261,7 +265,7 @@ function performanceEndpoints() {
       ...common.primary,
       /** The paths filter of one secondary (section 4.2); `id` is the cluster ID of the secondary. */
       pathsFilter: {
-        read: find(pathsFilter, data(answer.pathsFilter)),
+        read: { ...find(pathsFilter, data(answer.pathsFilter)), longAnswer: true },
         /** Replaces the complete filter. The interface defaults to `allow` with no paths. */
         write: change(pathsFilter, ({ mode, paths }: { readonly id: string } & Partial<answer.PathsFilter>) => ({
           mode,

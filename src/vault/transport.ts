@@ -9,8 +9,10 @@ import { isObject, parseFirstDocument } from './shape';
 import type { CallOptions, ClusterTarget, RequestDescription, ServiceAnswer, ServiceClientOptions } from './types';
 
 const CONNECT_TIMEOUT_MS = 2_000;
-/** Maximum size of an answer, in bytes; a larger one is refused. */
-const LONGEST_ANSWER = 16 * 1024 * 1024;
+/** Maximum size of an answer, in bytes; a larger one is refused. Parsing one blocks the worker for seconds. */
+const LONGEST_ANSWER = 1024 * 1024;
+/** The same for the few calls whose answers grow with the site, such as a paths filter. */
+const LONGEST_LONG_ANSWER = 16 * 1024 * 1024;
 /** Maximum of an answer's text in points and findings, in characters. */
 const LONGEST_TEXT = 200;
 /** Short, so that the seal status after a 503 does not use up the time for repeating the call. */
@@ -227,7 +229,9 @@ export class Transport {
         }),
       );
       const consume = statusCode === 200 ? request.consume : undefined;
-      const read = consume ? consume(body).then(() => '') : textOf(body, failed);
+      const read = consume
+        ? consume(body).then(() => '')
+        : textOf(body, request.longAnswer === true ? LONGEST_LONG_ANSWER : LONGEST_ANSWER, failed);
       const response = { status: statusCode, headers };
       return await read.then(
         (text) => ({ ...response, text }),
@@ -386,13 +390,14 @@ export function originOf(address: string): string | undefined {
 
 async function textOf(
   body: AsyncIterable<Uint8Array>,
+  longest: number,
   failed: (code: ErrorCode, text: string) => RunbookError,
 ): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;
-    if (bytes > LONGEST_ANSWER) throw failed('RESPONSE_INVALID', `the answer is longer than ${LONGEST_ANSWER} bytes`);
+    if (bytes > longest) throw failed('RESPONSE_INVALID', `the answer is longer than ${longest} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

@@ -87,6 +87,8 @@ export interface RequestDescription {
   readonly changesRoles?: boolean;
   /** Streams the body of a 200, which may be larger than memory. An error that it throws ends the call. */
   readonly consume?: (body: AsyncIterable<Uint8Array>) => Promise<void>;
+  /** The answer may be larger than 1 MiB. */
+  readonly longAnswer?: boolean;
   /** The service wraps the answer of this call by itself. Any other wrapped answer is refused. */
   readonly mayBeWrapped?: boolean;
   /** A 503 of this call means that the secondary has not caught up, unless the node is sealed. */

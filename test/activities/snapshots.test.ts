@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { SnapshotArchive } from '../../activities/snapshots/snapshots';
 import type { Authority } from '../../src/contracts/activities';
@@ -71,6 +73,27 @@ it('an archive is read in chunks of any size, and one that ends early or was cha
   changed[100_000] = (changed[100_000] ?? 0) ^ 1;
   expect(mistakeIn(changed)).toBe('state.bin does not match SHA256SUMS');
   expect(() => mistakeIn(Buffer.alloc(512, 'x'))).toThrow(RangeError);
+});
+
+it('an archive with any number of other files costs no memory, and only the four names count', async () => {
+  const archive = await sent();
+  const other = Buffer.alloc(512);
+  other.write('00000000000', 124, 'latin1');
+  const reading = new SnapshotArchive();
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const used = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = used();
+  for (let each = 0; each < 100_000; each += 1) {
+    other.write(`file-${String(each).padStart(20, '0')}`, 0, 'latin1');
+    reading.add(other);
+  }
+  expect(used() - before).toBeLessThan(4_000_000);
+  reading.add(archive);
+  expect(reading.mistake).toBeUndefined();
 });
 
 it('before a demotion that is approved: a file for the worker alone, named when it is whole, with size and sum', async () => {

@@ -56,9 +56,17 @@ describe('a request', () => {
     silent.close();
   });
 
-  it('does not read an answer without end', async () => {
-    node.on(STATUS, { json: { data: { mode: 'disabled', padding: 'x'.repeat(16 * 1024 * 1024) } } });
+  it('does not read an answer over 1 MiB, which blocks the worker, except a paths filter; none without end', async () => {
+    const padding = 'x'.repeat(1024 * 1024);
+    const filter = 'GET sys/replication/performance/primary/paths-filter/an-id';
+    node.on(STATUS, { json: { data: { mode: 'disabled', padding } } });
     expect(await failureOf(client.dr.status())).toMatchObject({ code: 'RESPONSE_INVALID' });
+    node.on(filter, { json: { data: { mode: 'deny', paths: [padding] } } });
+    expect(await client.performance.primary.pathsFilter.read('an-id')).toMatchObject({ paths: [padding] });
+    node.on(filter, { json: { data: { mode: 'deny', paths: [padding.repeat(16)] } } });
+    expect(await failureOf(client.performance.primary.pathsFilter.read('an-id'))).toMatchObject({
+      code: 'RESPONSE_INVALID',
+    });
   });
 
   it('uses the first of two JSON documents and says so', async () => {
