@@ -81,6 +81,9 @@ export async function probeProvidedToken(input: {
       ({ sealed }) => token.source === 'sealed' && sealed === token.value,
     );
     if (entry) await ledger.settle(entry, undefined);
+    const issuer = await issuerOf(deployment, cluster, drOperationToken);
+    if (issuer !== undefined)
+      return { ...probed, text: `${probed.text}: it is a root token or an ordinary token of ${issuer}` };
   }
   return probed;
 }
@@ -111,7 +114,6 @@ async function takeOne(
   const before = mine.find((entry) => entry.provided === envelopeDigest && entry.sealed !== undefined);
   const taken = { ...verdict('accepted'), cluster };
   if (before?.sealed !== undefined) return { ...taken, token: before.sealed };
-  if (await isOrdinary(deployment, cluster, token)) return verdict('ordinary-token');
   const sealed = await sealOperationToken(target, uses, token);
   const { ns, wid, rid } = run;
   await ledger.write({
@@ -148,18 +150,21 @@ async function probe(
 }
 
 /**
- * Whether a primary of the same set knows the token. If so, it is a root token or an ordinary token, because only the
- * cluster that generated an operation token knows it. Unknown, hence false, if no primary answers.
+ * The primary of the same set that knows a token, which is a root token or an ordinary token then. Called only for a
+ * token that its own cluster refused: an operation token is shown to no other cluster, which could be the one that a
+ * failover leaves.
+ *
+ * @returns undefined if no primary that answers knows it
  */
-async function isOrdinary(deployment: string, cluster: string, token: Secret<'operation-token'>): Promise<boolean> {
+async function issuerOf(deployment: string, cluster: string, token: Secret): Promise<string | undefined> {
   const { clusters, signal } = currentExecution();
-  const isKnownTo = async (name: string): Promise<boolean> => {
+  const ifKnown = async (name: string): Promise<string | undefined> => {
     const access = clusters.of(deployment, name);
-    if ((await readKind(access, 'dr', signal)).mode !== 'primary') return false;
+    if ((await readKind(access, 'dr', signal)).mode !== 'primary') return undefined;
     await access.client.sys.lookupSelf({ token, signal, timeoutMs: LOOKUP_TIMEOUT_MS });
-    return true;
+    return name;
   };
   const others = othersOfSet(clusters.deployment(deployment), 'dr', cluster);
-  const known = await Promise.all(others.map((name) => isKnownTo(name).catch(orElse(signal, () => false))));
-  return known.includes(true);
+  const known = await Promise.all(others.map((name) => ifKnown(name).catch(orElse(signal, () => undefined))));
+  return known.find((name) => name !== undefined);
 }

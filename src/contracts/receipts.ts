@@ -17,8 +17,6 @@ export const ENVELOPE_VERDICTS = {
   'wrong-cluster': 'refused: this run does not ask for an operation token of that cluster',
   'not-a-token':
     'refused: it contains no operation token. A key share, a batch token or any other token is not accepted',
-  'ordinary-token':
-    'refused: a primary knows this token, so it is a root token or another ordinary token, not an operation token',
   'plain-text-token': 'refused: it seems to contain a token in plain text. Treat that token as exposed',
   'does-not-open': 'refused: not encrypted to this invitation alone',
   mismatch: 'refused: the encrypted part contradicts the envelope around it',
@@ -76,8 +74,6 @@ const NEXT_OF_SHARE: Readonly<
   'other-kind': (sent) => `${status(sent)} shows what this run asks for; give that: ${giveOrPage(sent)}`,
   'wrong-cluster': (sent) => `${status(sent)} shows which cluster's token is needed; then ${give(sent)}`,
   'not-a-token': (sent) => `keep key shares to yourself; give the decoded operation token: ${give(sent)}`,
-  'ordinary-token': (sent) =>
-    `revoke it if nobody needs it; give the operation token, generated on the DR secondary: ${give(sent)}`,
   'plain-text-token': () =>
     'end that token now (operation-token/delete on its cluster, any other by revoking it), then call the operators: they finish this run, then delete it and its resets, exports and backups',
   'does-not-open': giveOrPage,

@@ -71,7 +71,6 @@ describe('a provided token', () => {
     ['what looks like a key share', () => document('ada', { token: SHARE_LIKE }), 'not-a-token'],
     ['a batch token', () => document('ada', { token: `hvb.${'Ab3'.repeat(40)}` }), 'not-a-token'],
     ['an ordinary service token', () => document('ada', { token: `hvs.CAES${'Ab3'.repeat(30)}` }), 'not-a-token'],
-    ['a root token', () => document('ada', { token: bench.cluster('east').rootToken }), 'ordinary-token'],
     ['the type of a key share', () => document('ada', { typ: DOCUMENT_TYPES.share }), 'malformed'],
     ['a token in plain text', () => Promise.resolve({ cluster: 'west', token: MADE_UP }), 'plain-text-token'],
     [
@@ -127,5 +126,27 @@ describe('a provided token', () => {
     expect(probed).toMatchObject({ state: 'refused', text: expect.stringContaining('west refuses it') as string });
     expect(await inLedger()).toBe(0);
     expect(bench.changes().filter((call) => /promote|disable|update-primary|reindex/.test(call))).toEqual([]);
+  });
+
+  const shownTo = (name: string) =>
+    bench.service.calls.filter(({ cluster, path }) => cluster === name && path.endsWith('auth/token/lookup-self'));
+
+  it('is shown to its own cluster alone: the one that a failover leaves never learns it', async () => {
+    bench.service.calls.length = 0;
+    const token = sealed(await take(await document('ada', { token: generated(), seq: 3 })));
+    expect(await probe(token)).toMatchObject({ state: 'alive' });
+    expect(shownTo('east')).toEqual([]);
+    await bench.call('deleteOperationTokens', { deployment: DEPLOYMENT, tokens: [token] });
+  });
+
+  it('that its cluster refused is looked up at the primary: a root token is named as one', async () => {
+    const root = bench.cluster('east').rootToken;
+    const probed = await probe(sealed(await take(await document('ada', { token: root, seq: 4 }))));
+    expect(probed).toMatchObject({
+      state: 'refused',
+      text: expect.stringContaining('it is a root token or an ordinary token of east') as string,
+    });
+    expect(shownTo('east')).toHaveLength(1);
+    expect(await inLedger()).toBe(0);
   });
 });
