@@ -18,6 +18,7 @@ import type { ActivityDependencies, Execution } from '../execution';
 import { decisionsOf } from '../approvals/people';
 import { ownHistory } from '../approvals/arrived-signals';
 import { believedEvidence } from '../quiesce/held-writes';
+import { orderedRelease } from '../quiesce/releases';
 import { MARKER_TIMEOUT_MS, lookUpMarker } from './marker';
 
 export interface MarkerResult {
@@ -210,7 +211,8 @@ export async function demandNoLoss(
   const [former, next] = seen.map((each) => each?.merkleRoot);
   if (former !== undefined && former === next) return;
   const { activities } = readHistory(await ownHistory());
-  const held = believedEvidence(sealKeyring, run, { deployment, kind, from, to }, evidenceOf(activities, kind, from));
+  const evidence = orderedRelease(activities) ? {} : evidenceOf(activities, kind, from);
+  const held = believedEvidence(sealKeyring, run, { deployment, kind, from, to }, evidence);
   if (held !== undefined && hasReached(await readStatus(newPrimary, kind, signal), held)) return;
   const decisions = await decisionsOf(deployment);
   const goesOn = decisions.some(

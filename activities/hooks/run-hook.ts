@@ -7,6 +7,7 @@ import { hasRole } from '../checks/replication';
 import { currentExecution, onCluster } from '../execution';
 import { awaitAnswer, awaitState, beforeSending, resultOf } from '../read-act-confirm';
 import { readStatus } from '../observe';
+import { refuseWhileDemoting } from '../quiesce/releases';
 import { makeCall, requestOnce, runCommand } from './hook-call';
 import type { HookEnd, HookFacts } from './hook-call';
 
@@ -79,7 +80,10 @@ export async function callHook(request: HookRequest): Promise<ChangeResult> {
   const facts = factsOf(request);
   const again = execution.doubt.mayHaveSent;
   if (again && !entry.idempotent) throw unseen(hook, 'an earlier attempt may have started it; its end was not seen');
-  if (hook === 'traffic' || hook === 'release') await demandPrimary(facts);
+  if (hook === 'traffic' || hook === 'release') {
+    await demandPrimary(facts);
+    await refuseWhileDemoting(`The ${hook} hook was not run`);
+  }
   execution.throwIfCancelled();
   const calledAt = Date.now();
   const { signal } = execution;

@@ -2,14 +2,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { LossEvidence, OfKind } from '../../src/contracts/activities';
 import type { WalIndex } from '../../src/contracts/observations';
 import type { RunbookPlan } from '../../src/contracts/plan';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import type { SealKeyring } from '../../src/keys';
 import { attest, isAttested } from '../../src/keys';
 import type { RunContext } from '../../src/keys';
 import type { ClusterAccess } from '../clusters';
+import type { ActivityDependencies, Execution } from '../execution';
 import { currentExecution } from '../execution';
 import { readStatus } from '../observe';
 import { QUOTA_HOLDS_MS, holdByQuota } from './quota';
+import { whyNotHeld } from './releases';
 
 /** The evidence that clients no longer write, right before a demotion. */
 export interface HeldWrites {
@@ -18,6 +20,8 @@ export interface HeldWrites {
   readonly how: string;
   /** Whether it stayed so until the demotion took effect. The exact time is unknown if the answer was lost. */
   readonly holds: (answered: boolean) => boolean;
+  /** What stopped the clients: `quota`, `hook` or `attested`. */
+  readonly by: string;
 }
 
 /**
@@ -51,7 +55,7 @@ export async function verifyHeldWrites(
   if (rose <= BigInt(walStillEntries)) {
     const byPeople = by === 'hook' ? 'the quiesce hook succeeded' : 'the approvers attested that no client writes';
     const how = `${quota?.observed ?? byPeople}, and the WAL index of ${name} then rose by ${rose} within ${seconds} (at most ${walStillEntries} allowed)`;
-    return { wal, how, holds: (answered) => (quota ? performance.now() - quota.since < QUOTA_HOLDS_MS : answered) };
+    return { wal, how, by, holds: (answered) => (quota ? performance.now() - quota.since < QUOTA_HOLDS_MS : answered) };
   }
   if (choices['acceptLoss'] === 'bounded') return undefined;
   throw new RunbookError('PRECONDITION_FAILED', `Clients still write to ${name}: it was not demoted.`, {
@@ -77,13 +81,24 @@ function marked(run: RunContext, { deployment, at, kind, from, to, wal }: Demote
 }
 
 /**
- * Evidence that no data is lost: clients were quiesced before W was read, and the candidate had W before the demotion
- * was sent. It is marked by the worker, so that the promotion can believe the history.
+ * Evidence that no data is lost: clients were quiesced before W was read, the candidate had W before the demotion was
+ * sent, and this run ordered no release until it took effect. It is marked by the worker, so that the promotion can
+ * believe the history. A history that cannot be read proves nothing, and does not keep the outage from ending.
+ *
+ * @returns `notHeld`: for the result, why there is no such evidence
  */
-export function heldEvidence(keyring: SealKeyring, run: RunContext, demoted: Demoted, how: string): LossEvidence {
-  const { to, wal, at } = demoted;
-  const why = `${how}; ${to} had reached that index before the demotion. Writes of the service itself after that, such as canaries, are not those of clients`;
-  return { loss: 'none', why, wal, at, attested: attest(keyring, ...marked(run, demoted)) };
+export async function heldEvidence(
+  { sealKeyring, run, signal }: Execution & ActivityDependencies,
+  sides: Omit<Demoted, 'wal' | 'at'>,
+  { wal, how, by }: HeldWrites,
+): Promise<{ readonly mark?: LossEvidence; readonly notHeld?: string }> {
+  const ifSilent = orElse(signal, ({ code }) => `the history of the run cannot be read (${code})`);
+  const against = await whyNotHeld(by).catch(ifSilent);
+  if (against !== undefined) return { notHeld: `; it is not proven that clients stayed held: ${against}` };
+  const demoted = { ...sides, wal, at: Date.now() };
+  const why = `${how}; ${sides.to} had reached that index before the demotion. Writes of the service itself after that, such as canaries, are not those of clients`;
+  const mark = attest(sealKeyring, ...marked(run, demoted));
+  return { mark: { loss: 'none', why, wal, at: demoted.at, attested: mark } };
 }
 
 /** @returns W, which the candidate must still have; undefined unless a worker marked it for this run and demotion */

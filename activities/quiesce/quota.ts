@@ -3,14 +3,17 @@ import type { Finding } from '../../src/contracts/run-facts';
 import { deploymentWorkflowId, quotaName } from '../../src/contracts/names';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
+import { attest, isAttested } from '../../src/keys';
+import type { RunContext } from '../../src/keys';
 import { verifyBeginning } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
-import type { Execution } from '../execution';
+import type { ActivityContext, Execution } from '../execution';
 import { currentExecution, onCluster } from '../execution';
 import { readStatus } from '../observe';
 import { ROLE_TIMEOUT_MS, awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { awaitIdentityOf } from '../tokens/operation-token';
 import { markerPaths } from '../tokens/policies';
+import { refuseWhileDemoting } from './releases';
 
 /*
  * A rate-limit quota of the service stops the clients (facts 12). Each node counts separately, and admits one request
@@ -51,7 +54,21 @@ export async function readQuotas(input: OnCluster): Promise<QuotasBefore> {
   const config = await access.client.sys.quotaConfig({ token: await access.credential(), signal });
   const { absoluteRateLimitExemptPaths: absolute } = config;
   const exempt = config.rateLimitExemptPaths;
-  return { exempt, ...(absolute && { absolute }), auditLogging: config.enableRateLimitAuditLogging };
+  const read = { exempt, ...(absolute && { absolute }), auditLogging: config.enableRateLimitAuditLogging };
+  const { sealKeyring, run } = currentExecution();
+  const at = Date.now();
+  return { ...read, at, attested: attest(sealKeyring, ...marked(run, input, { ...read, at })) };
+}
+
+function marked({ ns, wid, rid }: RunContext, { deployment, cluster }: OnCluster, quotas: QuotasBefore) {
+  const { exempt, absolute, auditLogging, at = 0 } = quotas;
+  const content = { ns, wid, rid, cluster, exempt, ...(absolute && { absolute }), auditLogging };
+  return [{ deployment, kind: 'quotas-before', time: at }, content] as const;
+}
+
+/** Whether a worker read this configuration for this run: the list of exempt paths comes back through Temporal. */
+function isMarked({ sealKeyring, run }: ActivityContext, on: OnCluster, quotas: QuotasBefore): boolean {
+  return isAttested(sealKeyring, ...marked(run, on, quotas), quotas.attested);
 }
 
 /** Stops the clients of a primary, and verifies that each node refuses them. */
@@ -67,6 +84,7 @@ export async function quiesceByQuota(
   await verifyBeginning(input, { operation: `${kind}.primary.quiesce-by-quota`, on, with: candidate });
   // It may be sent again at any time: the target state is the same from every starting point.
   execution.doubt.mayHaveSent = false;
+  await refuseWhileDemoting('The quota was not created again');
   const calledAt = Date.now();
   const { observed } = await holdByQuota(execution, access).catch(async (error: unknown): Promise<never> => {
     if (isRunbookError(error) && error.code !== 'REQUEST_CANCELLED') await releaseAfterFailure(execution, access);
@@ -230,13 +248,14 @@ async function askClient({ client }: ClusterAccess, node: string, { signal }: Ex
  * Releases the clients of a cluster: deletes all quotas of ours, then restores the configuration. Quotas of ended runs
  * are deleted too: only the run that holds the lock of the deployment may quiesce clients.
  *
- * @param input.exempt - the paths that were exempt before; if unknown, the added ones stay, which is harmless
+ * @param input.quotas - the configuration from before, as {@link readQuotas} marked it. If it is unknown, or no worker
+ *   marked it for this run, the added paths stay exempt, which is harmless
  * @param input.credentialOf - in a DR set: the cluster whose credential from before the change is used
  */
 export async function releaseQuota(
-  input: OnCluster & { readonly credentialOf?: string; readonly exempt?: readonly string[] },
+  input: OnCluster & { readonly credentialOf?: string; readonly quotas?: QuotasBefore },
 ): Promise<ChangeResult> {
-  const { deployment, cluster, credentialOf, exempt } = input;
+  const { deployment, cluster, credentialOf, quotas } = input;
   const { execution, clusters, signal, limits, access } = onCluster(input);
   const { run } = execution;
   const lock = deploymentWorkflowId(deployment);
@@ -258,21 +277,36 @@ export async function releaseQuota(
     cluster,
     prepare: async (names) => {
       const options = await changingSoon(token, execution);
+      await refuseWhileDemoting('Clients were not released');
       return async () => {
         for (const name of names) await sys.deleteRateLimitQuota(name, options);
       };
     },
   });
-  if (exempt === undefined) return resultOf(changed, `${cluster}: no quota of a run`);
+  if (quotas === undefined) return resultOf(changed, `${cluster}: no quota of a run`);
+  const notAsBefore = (finding: Finding) => ({
+    ...resultOf(changed, `${cluster}: no quota of a run; its exempt paths are not as before`),
+    findings: [finding],
+  });
+  if (!isMarked(execution, { deployment, cluster: credentialOf ?? cluster }, quotas))
+    return notAsBefore(unmarked(cluster));
   try {
-    await restoreExempt(access, token, exempt);
+    await restoreExempt(access, token, quotas.exempt);
   } catch (error) {
     // Clients are already released: nothing waits for this.
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-    const findings = [notRestored(cluster, error.code, exempt)];
-    return { ...resultOf(changed, `${cluster}: no quota of a run; its exempt paths are not as before`), findings };
+    return notAsBefore(notRestored(cluster, error.code, quotas.exempt));
   }
   return resultOf(changed, `${cluster}: no quota of a run; the exempt paths are as before`);
+}
+
+function unmarked(cluster: string): Finding {
+  return {
+    severity: 'warning',
+    code: 'exempt-paths-not-restored',
+    text: `Clients of ${cluster} were released. The exempt paths of its rate-limit quotas were not changed: no worker marked the list from before for this run, so anybody may have written it.`,
+    next: `Compare \`vault read sys/quotas/config\` on ${cluster} with what the site wants. Paths that a run added are harmless.`,
+  };
 }
 
 function notRestored(cluster: string, code: string, exempt: readonly string[]): Finding {
@@ -284,7 +318,7 @@ function notRestored(cluster: string, code: string, exempt: readonly string[]): 
   };
 }
 
-/** Removes only paths that a run adds and that were not exempt before: the list came through Temporal. */
+/** Removes only paths that a run adds and that were not exempt before. */
 async function restoreExempt(access: ClusterAccess, token: ClusterAccess, before: readonly string[]): Promise<void> {
   const execution = currentExecution();
   const { clusters, signal } = execution;

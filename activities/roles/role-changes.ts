@@ -81,7 +81,6 @@ const MAY_PASS = ['PERMISSION_DENIED', 'REDIRECT_REFUSED'];
 export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const { deployment, kind, cluster, otherCluster, former = false } = input;
   const { execution, clusters, signal, limits, access } = onCluster(input);
-  const { sealKeyring, run } = execution;
   const other = clusters.of(deployment, otherCluster);
   // Clients are quiesced, and the primary can serve them while nothing was sent: do not wait long for a silent
   // candidate.
@@ -147,11 +146,12 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const roots = await refuseSecondPrimary(input, changed.state.setId);
   const proven = changed.outcome === 'done' && held?.holds(answered) ? held : undefined;
   const sides = { deployment, kind, from: cluster, to: otherCluster };
-  const mark = proven && heldEvidence(sealKeyring, run, { ...sides, wal: proven.wal, at: Date.now() }, proven.how);
+  const { mark, notHeld } = proven ? await heldEvidence(execution, sides, proven) : {};
   const equal = equalRoots(cluster, changed.state.merkleRoot, otherCluster, roots.get(otherCluster));
   // If this cluster falls silent before the promotion, the promotion relies on the mark.
   const evidence = equal ? { ...mark, ...equal } : mark;
-  const seen = `no other ${kindName(kind)} primary in its set${evidence ? '; no data lost' : ''}`;
+  const lost = evidence ? '; no data lost' : (notHeld ?? '');
+  const seen = `no other ${kindName(kind)} primary in its set${lost}`;
   return { ...resultOf(changed, `${observed}; ${seen}`), walBefore: written, ...(evidence && { evidence }) };
 }
 

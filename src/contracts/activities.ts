@@ -101,6 +101,9 @@ export interface QuotasBefore {
   /** Not reported by older versions. */
   readonly absolute?: readonly string[];
   readonly auditLogging: boolean;
+  /** Epoch ms, with the mark of the worker that read it. */
+  readonly at?: number;
+  readonly attested?: string;
 }
 
 /** What keeps the clients out, and what undoes it. */

@@ -284,7 +284,7 @@ export function missingSealKeys(keyring: SealKeyring, value: unknown): readonly 
 /** What identifies an observation of a worker that a later run relies on. */
 export interface AttestedFacts {
   readonly deployment: string;
-  readonly kind: 'wal-samples' | 'record' | 'record-entry' | 'held-demotion';
+  readonly kind: 'wal-samples' | 'record' | 'record-entry' | 'held-demotion' | 'quotas-before';
   /** Time of the observation, epoch ms. */
   readonly time: number;
 }

@@ -1,5 +1,5 @@
 /** Clients are kept still by the service's own quota, or by people's word; what the demotion saw of it is what proves no loss. */
-import type { Authority } from '../../src/contracts/activities';
+import type { Authority, QuotasBefore } from '../../src/contracts/activities';
 import { quotaName } from '../../src/contracts/names';
 import {
   clusters,
@@ -12,6 +12,8 @@ import {
   replicating,
 } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
+import { findDeployment } from '../../src/inventory';
+import type { ActivityEnd } from '../support/activity-events';
 import { keepWriting } from '../support/faults';
 
 const LICENCE = 'GET /v1/sys/license/status';
@@ -46,8 +48,10 @@ const east = () => bench.cluster('east');
 const sides = { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', otherCluster: 'west' } as const;
 const quiesce = (authority = quota) => bench.call('quiesceByQuota', { ...sides, authority });
 const readQuotas = () => bench.call('readQuotas', { deployment: DEPLOYMENT, cluster: 'east' });
-const release = (cluster: string, exempt?: readonly string[]) =>
-  bench.call('releaseQuota', { deployment: DEPLOYMENT, cluster, credentialOf: 'east', ...(exempt && { exempt }) });
+const release = (cluster: string, before?: QuotasBefore) =>
+  bench.call('releaseQuota', { ...releasing(cluster), ...(before && { quotas: before }) });
+const releasing = (cluster: string) => ({ deployment: DEPLOYMENT, cluster, credentialOf: 'east' });
+const configOf = ({ at: _at, attested: _mark, ...config }: QuotasBefore) => config;
 const quotas = (cluster = 'east') => bench.cluster(cluster).storage.keys('quota/');
 const ask = async (cluster: string, path: string, node = 0) =>
   (await fetch(`${bench.cluster(cluster).addresses[node] ?? ''}/v1/${path}`)).status;
@@ -71,25 +75,40 @@ describe("the service's own quota", () => {
     );
     expect([await ask('east', 'kv/always'), await ask('east', 'sys/leader')]).toEqual([403, 200]);
 
-    await release('east', before.exempt);
+    await release('east', before);
     expect(order().slice(2)).toEqual([`DELETE rate-limit/${name}`, 'POST config']);
-    expect(await readQuotas()).toEqual(before);
+    expect(configOf(await readQuotas())).toEqual(configOf(before));
     expect(await asksAll()).toEqual([403, 403, 403]);
-    expect(await release('east', before.exempt)).toMatchObject({ outcome: 'already' });
+    expect(await release('east', before)).toMatchObject({ outcome: 'already' });
   });
 
   it('lets clients through although the exempt paths cannot be restored, and says so', async () => {
     const before = await readQuotas();
     await quiesce();
     bench.always('POST /v1/sys/quotas/config', { status: 403 });
-    expect(await release('east', before.exempt)).toMatchObject({
+    expect(await release('east', before)).toMatchObject({
       outcome: 'done',
       findings: [{ severity: 'warning', code: 'exempt-paths-not-restored' }],
     });
     expect([quotas(), await asksAll()]).toEqual([[], [403, 403, 403]]);
     bench.service.faults.clear();
-    await release('east', before.exempt);
-    expect(await readQuotas()).toEqual(before);
+    await release('east', before);
+    expect(configOf(await readQuotas())).toEqual(configOf(before));
+  });
+
+  it('takes away only what it added: a list from before that no worker marked for this run changes nothing', async () => {
+    const before = await readQuotas();
+    await quiesce();
+    const held = await readQuotas();
+    const another = { ...bench.run, rid: 'another' };
+    const elsewhere = await bench.call('readQuotas', { deployment: DEPLOYMENT, cluster: 'east' }, { run: another });
+    for (const forged of [{ ...before, exempt: [] }, { exempt: [], auditLogging: false }, elsewhere]) {
+      const findings = [{ code: 'exempt-paths-not-restored', text: holding('no worker marked the list') }];
+      expect(await release('east', forged)).toMatchObject({ findings });
+      expect((await readQuotas()).exempt).toEqual(held.exempt);
+    }
+    await release('east', before);
+    expect((await readQuotas()).exempt).toEqual(before.exempt);
   });
 
   it('a worker that died between configuration and quota leaves nothing behind: what was there is in the history', async () => {
@@ -99,8 +118,8 @@ describe("the service's own quota", () => {
     expect((await readQuotas()).exempt).toContain('sys/quotas');
     bench.service.faults.clear();
     await quiesce();
-    await release('east', before.exempt);
-    expect(await readQuotas()).toEqual(before);
+    await release('east', before);
+    expect(configOf(await readQuotas())).toEqual(configOf(before));
   });
 
   it('stops nobody where it cannot be seen to stop everybody: a silent cluster refuses it, the plan too', async () => {
@@ -110,7 +129,7 @@ describe("the service's own quota", () => {
     expect(await bench.failure('quiesceByQuota', { ...sides, authority: quota })).toMatchObject({ details: silent });
     const name = 'clients can be stopped by a quota';
     expect(failing(await assess())).toContainEqual(expect.objectContaining({ ...silent, name }));
-    expect([await readQuotas(), quotas()]).toEqual([before, []]);
+    expect([configOf(await readQuotas()), quotas()]).toEqual([configOf(before), []]);
     bench.service.faults.clear();
     bench.always('GET /v1/sys/quotas/config', { status: 503 }, 'east');
     const next = 'Find out why the quotas of east cannot be read, then start again.';
@@ -140,7 +159,7 @@ describe("the service's own quota", () => {
     east().version = '1.21.4';
     await refuses('PRECONDITION_FAILED', { details: { needed: holding('Enterprise') } });
     east().version = version;
-    await release('east', []);
+    await release('east');
     expect(quotas()).toEqual([]);
   });
 
@@ -173,6 +192,122 @@ describe('nothing that keeps clients still', () => {
     const assessed = await assess({ quiesce: means });
     expect(JSON.stringify(assessed.plan ?? {}).includes('until each secondary follows west')).toBe(means === 'quota');
     expect(failing(assessed).map(({ needed }) => needed)).toEqual(refused ? [expect.stringMatching(refused)] : []);
+  });
+});
+
+describe('a run whose workflow tasks somebody else takes', () => {
+  const DEMOTING = { kind: 'dr', cluster: 'east', otherCluster: 'west' };
+  const HOOK = { command: ['/bin/true'], kind: 'command', timeoutMs: 1_000, idempotent: false } as const;
+  const RELEASES = [
+    ['releaseQuota', { cluster: 'east' }],
+    ['runHook', { hook: 'release', from: 'west', to: 'east' }],
+    ['runHook', { hook: 'traffic', from: 'west', to: 'east' }],
+  ] as const;
+  const demoting = (end: ActivityEnd = 'running') => bench.happened('demotePrimary', DEMOTING, end);
+  let restore: () => void;
+  beforeEach(() => {
+    bench.history = { events: [] };
+    restore = bench.rolesKept();
+  });
+  afterEach(() => {
+    bench.history = { events: [] };
+    bench.service.heal();
+    restore();
+  });
+
+  it('lets no client through, and creates no quota again, while a demotion of the run is open', async () => {
+    await quiesce();
+    demoting();
+    const open = { retryable: false, details: { observed: holding('a demotion that has not ended') } };
+    await bench.refusedUnsent('releaseQuota', releasing('east'), 'PRECONDITION_FAILED', open);
+    await bench.refusedUnsent('quiesceByQuota', { ...sides, authority: quota }, 'PRECONDITION_FAILED', open);
+    const { hooks } = findDeployment(bench.inventory, DEPLOYMENT);
+    Object.assign(hooks, { release: HOOK, traffic: HOOK });
+    for (const name of ['release', 'traffic'] as const) {
+      const asked = { deployment: DEPLOYMENT, hook: name, from: 'west', to: 'east' };
+      await bench.refusedUnsent('runHook', asked, 'PRECONDITION_FAILED', open);
+    }
+    Object.assign(hooks, { release: undefined, traffic: undefined });
+    expect(await asksAll()).toEqual([429, 429, 429]);
+  });
+
+  it.each<[string, () => void]>([
+    ['before a demotion', () => undefined],
+    ['after one that was refused', () => demoting({ code: 'PRECONDITION_FAILED', outcomeKnown: true })],
+    ['after one whose outcome people judged', () => demoting({ code: 'ACTIVITY_TIMEOUT', outcomeKnown: false })],
+    ['after one that took effect', () => demoting({ result: { outcome: 'done' } })],
+    [
+      'beside that of a former primary',
+      () => bench.happened('demotePrimary', { ...DEMOTING, former: true }, 'running'),
+    ],
+  ])('lets them through %s', async (_when, happened) => {
+    await quiesce();
+    happened();
+    expect(await release('east')).toMatchObject({ outcome: 'done' });
+  });
+
+  /** Demotes east; what the run ordered meanwhile is in its history by then. A canary after W keeps the roots apart. */
+  const demoted = (ordered: () => void, authority = quota) => {
+    bench.service.faults.add({
+      ...{ cluster: 'east', endpoint: 'POST /v1/sys/replication/dr/primary/demote' },
+      action: (cluster) => {
+        bench.service.partition('east', 'west');
+        cluster.writeCanary(bench.service.now());
+        ordered();
+      },
+    });
+    return bench.call('demotePrimary', drDemotion(authority));
+  };
+
+  it.each([
+    ...RELEASES.flatMap(([type, input]) =>
+      (['running', { result: {} }, { code: 'HOOK_FAILED', outcomeKnown: true }] as const).map(
+        (end) => [`${type} ${JSON.stringify(input)}, ${JSON.stringify(end)}`, type, input, end] as const,
+      ),
+    ),
+    ['quiesceByQuota', 'quiesceByQuota', { cluster: 'east' }, { result: {} }] as const,
+  ])('proves no loss where it ordered a release, however that ended: %s', async (_name, type, input, end) => {
+    const { evidence, observed } = await demoted(() => bench.happened(type, input, end));
+    expect([evidence, observed]).toEqual([undefined, holding('not proven that clients stayed held')]);
+  });
+
+  it('proves no loss where a second demotion created the quota again, or where its history cannot be read', async () => {
+    const twice = () => {
+      demoting();
+      demoting();
+    };
+    expect((await demoted(twice)).evidence).toBeUndefined();
+    restore();
+    bench.service.heal();
+    bench.history = { events: [] };
+    const { observed } = await demoted(() => (bench.historyError = new Error('unavailable'))).finally(
+      () => (bench.historyError = undefined),
+    );
+    expect(observed).toContain('the history of the run cannot be read');
+  });
+
+  it('proves no loss by a hook that it never ran', async () => {
+    const { hooks } = findDeployment(bench.inventory, DEPLOYMENT);
+    Object.assign(hooks, { quiesce: HOOK, release: HOOK });
+    const authority = await bench.authority({ quiesce: 'hook' });
+    const quiesced = (hook: string) =>
+      bench.happened('runHook', { hook, from: 'east', to: 'west' }, { result: { outcome: 'done' } });
+    expect((await demoted(() => undefined, authority)).evidence).toBeUndefined();
+    restore();
+    bench.service.heal();
+    quiesced('quiesce');
+    expect((await demoted(() => undefined, authority)).evidence).toMatchObject({ loss: 'none' });
+    Object.assign(hooks, { quiesce: undefined, release: undefined });
+  });
+
+  it('promotes nobody by a mark from before a release', async () => {
+    const result = await demoted(() => demoting());
+    expect(result.evidence).toMatchObject({ loss: 'none' });
+    bench.service.heal();
+    demoting({ result });
+    const promotion = drPromotion(await bench.operationToken('west'), quota);
+    bench.happened(...RELEASES[0], { code: 'PRECONDITION_FAILED', outcomeKnown: true });
+    await bench.refused('promoteSecondary', promotion, 'PRECONDITION_FAILED', { message: holding('no data loss') });
   });
 });
 
@@ -236,7 +371,7 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
     // Configuration is replicated: clients are refused until it is deleted where they are served now.
     bench.service.advanceClock(5_000);
     expect([await ask('west', 'kv/a'), await ask('west', 'kv/a')]).toContain(429);
-    await release('west', ['sys/health', 'sys/seal-status', 'sys/unseal']);
+    await release('west');
     expect([await ask('west', 'kv/a'), quotas('west')]).toEqual([403, []]);
   });
 });

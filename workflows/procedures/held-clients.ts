@@ -124,7 +124,7 @@ export async function releaseClients(run: Run, release: Release): Promise<void> 
 
 function releaseHeld(call: StepCalls, held: HeldClients, { deployment, from, to }: Release) {
   if (held.by === 'hook') return call.runHook({ deployment, hook: 'release', from, to });
-  return call.releaseQuota({ deployment, cluster: to, credentialOf: held.cluster, exempt: held.before.exempt });
+  return call.releaseQuota({ deployment, cluster: to, credentialOf: held.cluster, quotas: held.before });
 }
 
 function stillHeld(held: HeldClients): string {
