@@ -19,7 +19,7 @@ export const DYNAMIC_CONFIG = {
   'history.transferProcessorMaxPollRPS': 5000,
   'history.timerProcessorMaxPollRPS': 5000,
   'system.enableActivityEagerExecution': true,
-  'history.maximumSignalsPerExecution': 2500,
+  'history.maximumSignalsPerExecution': 2000,
 } as const satisfies Readonly<Record<string, number | boolean | string>>;
 
 /** The default namespace, which every Temporal server has. */

@@ -231,7 +231,7 @@ export class Signals {
       this.#floodFindings.push({
         severity: 'critical',
         code: 'signal-flood',
-        text: `This run received ${MANY_SIGNALS} signals. The server accepts 2,500 (10,000 without deploy/dynamic-config.yaml) and refuses every further one, even from people whom the run waits for.`,
+        text: `This run received ${MANY_SIGNALS} signals. The server accepts 2,000 (10,000 without deploy/dynamic-config.yaml) and refuses every further one, even from people whom the run waits for.`,
         next: NEXT_IN_FLOOD,
       });
     return arrival;
