@@ -23,6 +23,11 @@ export const TIMING = {
   refusedMs: 2_000,
   /** How long a quota may take to reach every node. */
   quotaMs: 10_000,
+  /**
+   * How long standbys of a cluster that joined a set may take to seal themselves: they look every 10 s, and may restart
+   * first.
+   */
+  sealingMs: 25_000,
   /** Pause between two reads while a state is awaited. */
   pollMs: 300,
   /** How long the last share of a token generation waits for its note in the record. */

@@ -47,12 +47,18 @@ function unsealing({ cluster, seal, nodes }: ClusterObservation): string {
   return `${cluster} unseals itself (${seal.type ?? 'auto-unseal'}), and recovery key shares do not unseal a node: make sure that its sealed nodes reach their key service, and restart the service on those that stay sealed.`;
 }
 
-export function quorum({ cluster, nodes }: ClusterObservation): Check {
+/**
+ * An active node that the nodes agree on proves a quorum, whatever the seals say: raft goes on running on standbys that
+ * sealed themselves after a join.
+ */
+export function quorum({ cluster, nodes, reachable, activeNode }: ClusterObservation): Check {
   const majority = Math.floor(nodes.length / 2) + 1;
-  const serving = nodes.filter(({ reachable, sealed }) => reachable && sealed === false).length;
-  return check('quorum', cluster, serving >= majority, {
-    observed: `${serving} of ${nodes.length}`,
-    needed: `at least ${majority} of ${nodes.length} nodes answer and are unsealed`,
+  const serving = nodes.filter((node) => node.reachable && node.sealed === false).length;
+  const agreed = reachable && activeNode !== undefined;
+  const count = `${serving} of ${nodes.length}`;
+  return check('quorum', cluster, agreed || serving >= majority, {
+    observed: agreed && serving < majority ? `${count}, and ${activeNode} is active` : count,
+    needed: `an active node, or at least ${majority} of ${nodes.length} nodes that answer and are unsealed`,
     next: `Start or unseal nodes of ${cluster}.`,
   });
 }

@@ -194,11 +194,19 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind) {
 /** Consecutive reads that must agree: a node that restarts is sealed or disabled for a moment. */
 const STABLE_READS = 3;
 
-/** Follows the initial copy until the secondary streams, and people have unsealed the nodes that sealed themselves. */
+/**
+ * Follows the initial copy until the secondary streams, and people have unsealed the nodes that sealed themselves. A
+ * standby seals itself seconds after the join: until each was seen sealed once, or had the time for it, unsealed nodes
+ * prove nothing.
+ */
 export async function followBootstrap(input: BetweenClusters & OfKind) {
   const { secondary, kind } = input;
   const { execution, signal, limits, target } = betweenClusters(input);
   const { phases, streams } = watchBootstrap(secondary, kind, limits);
+  const seenSealed = new Set<string>();
+  // The active node stays unsealed.
+  const standbys = target.entry.addresses.length - 1;
+  const began = performance.now();
   const seen = await awaitState(execution, {
     read: async () => {
       const seals = await readSealsOf(target, signal);
@@ -206,11 +214,15 @@ export async function followBootstrap(input: BetweenClusters & OfKind) {
         if (signal.aborted || !isRunbookError(error) || !error.retryable) throw error;
         return undefined;
       });
+      for (const node of seals.nodes) if (node.sealed === true) seenSealed.add(node.address);
       // A node that does not answer may be sealed.
       const sealed = seals.nodes.filter((node) => node.sealed !== false).map(({ address }) => address);
       return { sealed, replication };
     },
-    until: ({ sealed, replication }) => streams(sealed, replication),
+    until: ({ sealed, replication }) => {
+      const hadTime = seenSealed.size >= standbys || performance.now() - began >= execution.timing.sealingMs;
+      return streams(sealed, replication) && hadTime;
+    },
     // Silence is not a failure: an initial copy may take as long as a complete reindex.
     budgetMs: limits.reindexMs,
     describe: ({ replication }) => describeReplication(replication),
@@ -219,7 +231,9 @@ export async function followBootstrap(input: BetweenClusters & OfKind) {
     // It takes minutes to days.
     pollMs: execution.timing.pollMs * 2,
   });
-  return { observed: `${describeReplication(seen.replication)}; phases ${phases.join(', ')}` };
+  const sealsSeen = seenSealed.size >= standbys;
+  const seals = `${seenSealed.size} of ${standbys} standbys were seen sealed`;
+  return { observed: `${describeReplication(seen.replication)}; phases ${phases.join(', ')}; ${seals}`, sealsSeen };
 }
 
 /** Whether the cluster accepts the workers' credential for it, which the wipe invalidated. */

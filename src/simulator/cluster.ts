@@ -171,6 +171,7 @@ export class SimulatedCluster {
 
   /** Brings leadership and background writes up to the present. */
   advance(now: number): void {
+    for (const node of this.nodes) node.sealItselfWhenDue(now);
     this.leadership.settle(now);
     const interval = this.service.timing.canaryMs;
     if (interval <= 0 || now < this.#nextCanaryAt) return;
@@ -286,7 +287,7 @@ export class SimulatedCluster {
 
   sealNode(index: number, sealed = true): void {
     this.service.advance();
-    this.node(index).sealed = sealed;
+    this.node(index).seal(sealed);
     this.leadership.settle(this.service.now());
   }
 
@@ -305,7 +306,7 @@ export class SimulatedCluster {
   async startNode(index: number, { sealed = false }: { sealed?: boolean } = {}): Promise<void> {
     const node = this.node(index);
     if (node.up) return;
-    node.sealed = sealed && !this.unsealsItself;
+    node.seal(sealed && !this.unsealsItself);
     await node.start();
     this.service.advance();
   }

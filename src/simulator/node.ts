@@ -21,6 +21,10 @@ import type { ReplicationKind } from './storage';
 export class SimulatedNode {
   sealed = false;
   up = false;
+  /** Whether its raft runs: from its first unseal on, until a seal by people or the end of the process. */
+  inRaft = true;
+  /** When it will notice that its cluster joined a set, and seal itself; milliseconds since the epoch. */
+  sealsAt: number | undefined;
   /** Shares provided to `sys/unseal` so far. */
   unsealShares: Buffer[] = [];
   attempts: GenerationAttempts;
@@ -85,10 +89,25 @@ export class SimulatedNode {
     this.up = true;
   }
 
+  /** Seals or unseals the node, as people do: a seal ends its raft too. */
+  seal(sealed = true): void {
+    this.sealed = sealed;
+    this.inRaft = !sealed;
+    this.sealsAt = undefined;
+  }
+
+  /** Seals itself once its cluster joined a set, if it is a standby. Its raft keeps running (facts 13.3). */
+  sealItselfWhenDue(now: number): void {
+    if (this.sealsAt === undefined || now < this.sealsAt) return;
+    this.sealsAt = undefined;
+    this.sealed = true;
+  }
+
   /** Kills the process at once: open connections break and new ones are refused. */
   async kill(): Promise<void> {
     const server = this.#server;
     this.up = false;
+    this.sealsAt = undefined;
     this.#server = undefined;
     this.publicKeys.clear();
     this.quotaBuckets.clear();
@@ -130,7 +149,8 @@ export class Leadership {
   /** Updates the leadership according to the state of the nodes. */
   settle(now: number): void {
     const eligible = this.#eligible();
-    const hasQuorum = eligible.length * 2 > this.cluster.nodes.length;
+    const { nodes } = this.cluster;
+    const hasQuorum = nodes.filter((node) => node.up && node.inRaft).length * 2 > nodes.length;
     if (this.active !== undefined && !(eligible.includes(this.active) && hasQuorum)) this.#leave(now);
     if (this.active !== undefined || now < this.#electionEndsAt || !hasQuorum) return;
     const next = eligible.find((node) => node === this.#preferred) ?? eligible[0];
@@ -168,7 +188,7 @@ export class Leadership {
   }
 
   #eligible(): readonly SimulatedNode[] {
-    return this.cluster.nodes.filter((node) => node.up && !node.sealed);
+    return this.cluster.nodes.filter((node) => node.up && !node.sealed && node.sealsAt === undefined);
   }
 }
 

@@ -148,14 +148,18 @@ export function enableSecondary(
   if (cluster.isDrSecondary || inTheWay.some(({ mode }) => mode !== 'disabled'))
     throw badRequest('replication is already enabled on this cluster');
   const content = redeemActivationToken(cluster, kind, request.token, request.primaryApiAddress);
-  changed(cluster, () => {
+  changed(cluster, (now) => {
     cluster.storage.wipe();
     joinSet(cluster, kind, content);
     cluster.clusterId = cluster.random.uuid();
-    // The standbys seal. They need the primary's key shares or, with auto-unseal, a restart (enos: restart_followers).
+    // The standbys seal themselves within a while. They need the primary's key shares or, with auto-unseal, a restart
+    // (enos: restart_followers).
     for (const node of cluster.nodes) {
-      node.sealed = node.sealed || node !== cluster.leadership.active;
       node.unsealShares = [];
+      if (node === cluster.leadership.active || node.sealed) continue;
+      node.sealsAt =
+        now + cluster.random.derive(`seal of ${node.index}`).fraction() * cluster.service.timing.standbySealMs;
+      node.sealItselfWhenDue(now);
     }
   });
 }

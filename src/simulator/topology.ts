@@ -30,6 +30,11 @@ const TIMING = {
   electionMs: { quick: 30, realistic: 1_500 },
   /** How long, after a restart, standby nodes report `unknown` or their old modes. */
   standbyModeLagMs: { quick: 30, realistic: 3_000 },
+  /**
+   * After `secondary/enable`, each standby seals itself within this time, at a random moment: the service looks every
+   * 10 s. The active node stays. 0: at once.
+   */
+  standbySealMs: { quick: 100, realistic: 10_000 },
   /** How long `secondary-token` answers 412 or 500 after a promotion, counted from the end of the restart. */
   secondaryTokenRefusedMs: { quick: 40, realistic: 2_000 },
   /** Delay until a write is on the secondary. */

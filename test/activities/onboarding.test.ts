@@ -2,8 +2,12 @@ import type { Authority } from '../../src/contracts/activities';
 import type { GatedOperation } from '../../src/contracts/plan';
 import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
+import { until } from '../support/by-hand';
+import { join } from '../simulator/client';
 
 const UNDER_WAY_MS = 400;
+const SEALING_MS = 1_500;
+const A_MINUTE = 60_000;
 const ISSUE = 'POST /v1/sys/replication/dr/primary/secondary-token';
 const SEALS = 'GET /v1/sys/seal-status';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
@@ -16,12 +20,17 @@ const idOf = (cluster: string) => bench.cluster(cluster).clusterId;
 openBench((opened) => (bench = opened), {
   topology: {
     mounts: ['kv/', 'us-customers/'],
-    clusters: ['east', 'west', 'north', 'south', 'europe'].map((name) => ({ name, nodes: 1 })),
+    clusters: [
+      ...['east', 'west', 'north', 'south', 'europe'].map((name) => ({ name, nodes: 1 })),
+      { name: 'river', nodes: 3 },
+    ],
+    timing: { standbySealMs: A_MINUTE },
+    readings: { leaderChangeChance: 0 },
     performance: { primary: 'east', secondaries: [] },
     dr: [{ primary: 'east', secondaries: ['west'] }],
   },
-  timing: { underWayMs: UNDER_WAY_MS },
-  drSets: { main: ['east', 'west', 'north', 'south'], eu: ['europe'] },
+  timing: { underWayMs: UNDER_WAY_MS, sealingMs: SEALING_MS },
+  drSets: { main: ['east', 'west', 'north', 'south', 'river'], eu: ['europe'] },
   deployment: { pathsFilters: { europe: FILTER } },
 });
 
@@ -119,6 +128,26 @@ describe('the wipe of a cluster', () => {
     bench.limit();
     bench.service.faults.clear();
   });
+});
+
+it('a secondary that streams is not done before each standby was seen sealed once, or had the time to seal itself', async () => {
+  const watch = { deployment: DEPLOYMENT, kind: 'dr', primary: 'east', secondary: 'river' } as const;
+  const [east, river] = [bench.cluster('east'), bench.cluster('river')];
+  expect((await join('dr', east, river)).status).toBe(200);
+  const began = performance.now();
+  expect(await bench.call('followBootstrap', watch)).toMatchObject({
+    ...{ observed: holding('0 of 2 standbys were seen sealed'), sealsSeen: false },
+  });
+  expect(performance.now() - began).toBeGreaterThan(SEALING_MS);
+
+  bench.service.advanceClock(A_MINUTE);
+  expect(river.snapshotState()).toMatchObject({ activeNode: 0, nodes: [{ sealed: false }, {}, { sealed: true }] });
+  const looks = () => bench.service.calls.filter(({ cluster, path }) => cluster === 'river' && path === SEALS.slice(4));
+  bench.service.calls.length = 0;
+  const following = bench.call('followBootstrap', watch);
+  await until('the seals were read', () => looks().length >= 6);
+  for (const index of [1, 2]) river.unsealNode(index);
+  expect(await following).toMatchObject({ sealsSeen: true });
 });
 
 function makePrimary(cluster: string): void {

@@ -263,6 +263,15 @@ it('of a candidate that is down it is said that it is down, and nothing that onl
   for (const name of ['versions in order', 'same DR set', CAN_FOLLOW]) expect(failed).not.toContain(name);
 });
 
+it('an active node that the nodes agree on proves a quorum, although standbys sealed themselves after a join', async () => {
+  const west = bench.cluster('west');
+  for (const index of [1, 2]) west.node(index).sealed = true;
+  const { preconditions } = await assess().finally(() => [1, 2].forEach((index) => west.unsealNode(index)));
+  const of = (name: string) => preconditions.find((each) => each.name === name && each.cluster === 'west');
+  expect(of('quorum')).toMatchObject({ verdict: 'ok', observed: `1 of 3, and ${west.node(0).address} is active` });
+  expect(of('every node is unsealed')).toMatchObject({ verdict: 'warn' });
+});
+
 it('who asked for the run is not named among those whose approval it waits for', async () => {
   const approvers = async (requestedBy: string) => (await assess({ requestedBy })).gates.plan?.approvers;
   expect(await approvers('olga')).toEqual(['grace', 'henry']);

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { startSimulatedService, type SimulatedCluster, type SimulatedService } from '../../src/simulator';
-import { call, deployment } from './client';
+import { call, deployment, join } from './client';
 
 let service: SimulatedService;
 let east: SimulatedCluster;
@@ -276,5 +276,55 @@ describe('what clients of other people call, and what is refused', () => {
     } finally {
       await own.stop();
     }
+  });
+});
+
+describe('a cluster that joins a set', () => {
+  const joined = async (
+    standbySealMs: number,
+    during: (west: SimulatedCluster, own: SimulatedService) => Promise<void>,
+  ) => {
+    const readings = { leaderChangeChance: 0 };
+    const clusters = [{ name: 'east' }, { name: 'west', nodes: 5 }];
+    const own = await startSimulatedService({ seed: 3, clusters, timing: { standbySealMs }, readings });
+    try {
+      expect((await join('dr', own.cluster('east'), own.cluster('west'))).status).toBe(200);
+      await during(own.cluster('west'), own);
+    } finally {
+      await own.stop();
+    }
+  };
+  const sealed = (cluster: SimulatedCluster) => cluster.snapshotState().nodes.filter((node) => node.sealed).length;
+
+  it('keeps its active node while its standbys seal themselves, each at a moment of its own within 10 s', async () => {
+    await joined(10_000, async (cluster, own) => {
+      const seen: number[] = [];
+      for (let second = 0; second < 10; second += 1) {
+        own.advanceClock(1_000);
+        seen.push(sealed(cluster));
+      }
+      expect(seen.at(-1)).toBe(4);
+      expect(new Set(seen).size).toBeGreaterThan(2);
+      expect(cluster.snapshotState()).toMatchObject({ activeNode: 0, dr: { mode: 'secondary', state: 'stream-wals' } });
+      expect(await health(cluster, '')).toBe(472);
+      // Nobody else can lead: the others are sealed.
+      await cluster.killNode(0);
+      expect(cluster.snapshotState().activeNode).toBeUndefined();
+    });
+  });
+
+  it('has its standbys sealed at once where a test wants it', async () => {
+    await joined(0, async (cluster) => {
+      expect(sealed(cluster)).toBe(4);
+      expect((await call(cluster, 'GET', 'sys/seal-status', { node: 1 })).at('sealed')).toBe(true);
+    });
+  });
+
+  it('loses its active node where people seal most of the nodes: that ends their raft', async () => {
+    await joined(0, async (cluster) => {
+      for (const index of [1, 2, 3]) cluster.sealNode(index);
+      expect(cluster.snapshotState().activeNode).toBeUndefined();
+      expect(await health(cluster, '')).toBe(429);
+    });
   });
 });

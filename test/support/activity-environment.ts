@@ -67,6 +67,7 @@ const SHORT: Timing = {
   underWayMs: 400,
   settleMs: 500,
   lagMs: 300,
+  sealingMs: 300,
   pollMs: 50,
   momentMs: 50,
   refusedMs: 600,

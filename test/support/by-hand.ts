@@ -69,10 +69,20 @@ export async function post(scenario: Scenario, cluster: string, path: string, bo
   }
 }
 
+/** The sealed nodes of a cluster, once every standby that will seal itself has done so. */
+export function sealedNodes({ service }: Scenario, cluster: string) {
+  const { nodes } = service.cluster(cluster);
+  return until(`every standby of ${cluster} sealed itself`, () => {
+    service.advance();
+    return nodes.every(({ sealsAt }) => sealsAt === undefined) && nodes.filter(({ sealed }) => sealed);
+  });
+}
+
 /** Unseals the sealed nodes of a cluster with key shares of another cluster, as people do manually. */
-export async function unsealAll({ service }: Scenario, cluster: string, sharesOf: string): Promise<number[]> {
+export async function unsealAll(scenario: Scenario, cluster: string, sharesOf: string): Promise<number[]> {
   const statuses: number[] = [];
-  for (const { address } of service.cluster(cluster).nodes.filter(({ sealed }) => sealed))
+  const { service } = scenario;
+  for (const { address } of await sealedNodes(scenario, cluster))
     for (const key of service.cluster(sharesOf).keyShares.slice(0, 3))
       statuses.push((await callNode(address, 'POST', 'sys/unseal', { body: { key } })).status);
   return statuses;

@@ -43,7 +43,7 @@ quietRuntime();
 recordEndpointCalls();
 
 /** Short waits: the simulated service reacts at once, even on a slow machine. */
-const QUICK = { ...TIMING, underWayMs: 1_000, settleMs: 1_500, lagMs: 1_500 };
+const QUICK = { ...TIMING, underWayMs: 1_000, settleMs: 1_500, lagMs: 1_500, sealingMs: 1_500 };
 
 /**
  * Only upper bounds: with a healthy service they never expire, even on a slow machine. A test in which a limit must

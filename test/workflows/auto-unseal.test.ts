@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { requestFacts, verifyRequest } from '../../src/documents/ceremony-request';
 import { waitingText } from '../../src/words/status';
+import { sealedNodes } from '../support/by-hand';
 import { expectServiceOn } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { ceremonyToken } from '../support/least-privilege';
@@ -88,8 +89,7 @@ describe('auto-unseal', () => {
     const { what, instructions } = await run.waitsFor('action');
     expect(what).toContain('restarted if they unseal themselves');
     expect(instructions.join('\n')).toContain('Restart a node that unseals itself instead');
-    for (const { index, sealed } of scenario.service.cluster('west').nodes) {
-      if (!sealed) continue;
+    for (const { index } of await sealedNodes(scenario, 'west')) {
       await scenario.service.cluster('west').killNode(index);
       await scenario.service.cluster('west').startNode(index, { sealed: true });
     }

@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs';
-import { unsealAll } from '../support/by-hand';
+import { sealedNodes, unsealAll } from '../support/by-hand';
 import { at, expectFollows, loseAnswers, refuse, statuses } from '../support/faults';
 import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
@@ -105,7 +105,7 @@ describe('a new DR secondary', () => {
       await run.do('approve wipe');
 
       const { instructions, toldOnce } = await run.waitsFor('action');
-      const sealed = scenario.service.cluster('west').nodes.filter((node) => node.sealed);
+      const sealed = await sealedNodes(scenario, 'west');
       expect(sealed).toHaveLength(2);
       for (const { address } of sealed)
         expect(instructions.join('\n')).toContain(`VAULT_ADDR=${address} vault operator unseal`);
@@ -170,7 +170,7 @@ describe('a new DR secondary', () => {
   describe('of a performance primary', () => {
     const { it } = losing;
 
-    it('lost answers: primary/enable, generate-public-key and secondary-token, revoke-secondary; secondary/enable, whose effect is seen by the nodes that sealed themselves', async (scenario) => {
+    it('lost answers: primary/enable, generate-public-key and secondary-token, revoke-secondary; secondary/enable, whose effect is seen by the role of the cluster', async (scenario) => {
       plant(scenario, 'west');
       const lost = { east: [ENABLE_PRIMARY, SECONDARY_TOKEN, [REVOKE, 2] as const], west: [PUBLIC_KEY, ENABLE] };
       loseAnswers(scenario, lost);
@@ -178,7 +178,7 @@ describe('a new DR secondary', () => {
       at(scenario, 'after', 'east', SECONDARY_TOKEN, () => scenario.service.cluster('west').leaderChange(), 2);
       const run = await onboard(scenario, 'west', {}, 'approve wipe');
       await run.waitsFor('action');
-      expect(scenario.state('west').nodes.filter(({ sealed }) => sealed)).toHaveLength(2);
+      expect(await sealedNodes(scenario, 'west')).toHaveLength(2);
       await unsealAll(scenario, 'west', 'east');
       expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
       expectJoined(scenario, 'west');

@@ -128,6 +128,16 @@ it('an onboarding says what it prepared, and that a cluster may be wiped until i
   expect(leftAt['enableSecondary']).not.toContain('The credential of west in the inventory is void');
   expect(leftAt['followBootstrap']).toContain('The credential of west in the inventory is void');
   for (const over of [inVain, 'was not seen streaming']) expect(atTheEnd).not.toContain(over);
+  // Each standby was seen sealed and then unsealed, or people hear what to do.
+  const nodes = ['https://a:8200', 'https://b:8200'];
+  const enableSecondary = () => Promise.resolve({ ...DONE, nodes });
+  const ended = async (followBootstrap: () => Promise<unknown>) =>
+    (await leftOf(onboarding, { enableSecondary, followBootstrap })).atTheEnd;
+  const command =
+    'Unseal a sealed node with key shares of east (restart it if it unseals itself): `VAULT_ADDR=https://a:8200 vault operator unseal`';
+  expect(await ended(() => Promise.resolve({ ...DONE, sealsSeen: false }))).toContain(command);
+  expect(await ended(denied)).toContain(command);
+  expect(await ended(() => Promise.resolve({ ...DONE, sealsSeen: true }))).not.toContain('vault operator unseal');
   expect((await leftOf(onboarding, { enableSecondary: denied })).atTheEnd).toContain(inVain);
   // An answer that was lost: the next attempt finds it enabled.
   const found = { enablePrimary: () => Promise.resolve({ ...DONE, outcome: 'already' }) };

@@ -88,6 +88,8 @@ async function onboard(
   for (const [about, text] of kind === 'dr' ? leftOfDr(route) : leftOfPerformance(deployment, route))
     left.add(text, about);
 
+  if (nodes.length > 1) left.add(sealedStandbys(route, nodes), SEALS);
+
   // 5. People unseal its standbys, and the initial copy finishes.
   if (await followUntilStreaming(run, deployment, route, nodes)) left.settle(followingOf(secondary));
 
@@ -153,6 +155,15 @@ async function admitOutside(
 /** What is left to do if the run ends without having seen the secondary stream. */
 function notStreaming({ kind, primary, secondary, id }: SecondaryOnboardingRoute): string {
   return `${secondary} was not seen streaming. Read its ${kindName(kind)} status. If it is secondary, unseal its nodes with key shares of ${primary} (restart those that unseal themselves) and wait until it streams. If it has no replication, it was not wiped: revoke the id ${id} on ${primary} (primary/revoke-secondary), and start again.`;
+}
+
+/** Key of the left-to-do line about standbys that seal themselves. */
+const SEALS = 'sealed standbys';
+
+/** What is left to do unless each standby was seen sealed and then unsealed. */
+function sealedStandbys({ primary, secondary }: SecondaryOnboardingRoute, nodes: readonly string[]): string {
+  const commands = nodes.map((address) => `\`VAULT_ADDR=${address} vault operator unseal\``);
+  return `The standbys of ${secondary} seal themselves after the join, and were not all seen sealed and then unsealed. Read the seal status of each node. Unseal a sealed node with key shares of ${primary} (restart it if it unseals itself): ${commands.join(', ')}.`;
 }
 
 /** Writes on the primary, waits until the secondary has it, and compares the Merkle roots of both. */
@@ -310,5 +321,6 @@ async function followUntilStreaming(
       { choices: [STOP_HERE] },
     ),
   );
+  if (seen?.sealsSeen === true) run.state.left.settle(SEALS);
   return seen !== undefined;
 }

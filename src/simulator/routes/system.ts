@@ -191,7 +191,7 @@ function unseal(cluster: SimulatedCluster, node: SimulatedNode, body: JsonObject
   if (node.sealed && !node.unsealShares.some((earlier) => earlier.equals(share))) node.unsealShares.push(share);
   if (node.unsealShares.length >= cluster.seal.threshold) {
     if (!cluster.seal.opensWith(node.unsealShares.splice(0))) throw badRequest('Unseal failed, invalid key');
-    node.sealed = false;
+    node.seal(false);
     cluster.leadership.settle(cluster.service.now());
   }
   return sealStatus(cluster, node);
@@ -205,7 +205,7 @@ function sealOfOtherNode(cluster: SimulatedCluster, node: SimulatedNode): Servic
 }
 
 function sealActive({ cluster, node, now }: RouteCall): ServiceAnswer {
-  node.sealed = true;
+  node.seal();
   cluster.leadership.settle(now);
   return NO_CONTENT;
 }
