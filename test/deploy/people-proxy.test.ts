@@ -22,6 +22,8 @@ describe('deploy/people-proxy.conf', () => {
     const passed = [...configuration.matchAll(/grpc_pass grpc:\/\/(\S+);/g)].map(([, address]) => address);
     expect(command).toBe(`--frontend ${passed[0]} --operators ${passed[1]} --certificate-header ${CERTIFICATE_HEADER}`);
     expect(passed).toHaveLength(2);
+    const unit = readFileSync(join(projectRoot(), 'deploy', 'replication-runbooks-gateway.service'), 'utf8');
+    expect(unit).toContain(`/runbook gateway ${command}\n`);
     // A directive in a server or location would replace the one above.
     expect(configuration.match(/grpc_set_header .+/g)).toEqual([
       `grpc_set_header ${CERTIFICATE_HEADER} $ssl_client_fingerprint;`,
