@@ -247,17 +247,18 @@ const PLAIN_MEMBERS = {
   objectives: { outage: '30s', loss: 'none', unprotected: '2m' },
 };
 
-/** The AppRole that `runbook init` creates. */
+/** The AppRole that `runbook init --mount runbooks` creates. */
 async function appRoleOf(service: SimulatedService, directory: string): Promise<Fields> {
   const { name, addresses, rootToken } = service.cluster('east');
   const client = new ServiceClient({ name, addresses });
   try {
-    const { roleId, secretId } = await makeAppRole(
+    const { roleId, secretId, mount, ownMount } = await makeAppRole(
       client,
       new Secret('service-token', rootToken),
       join(directory, 'secret-id'),
+      { mount: 'runbooks', begun: false },
     );
-    return { approle: { roleId, secretId: { file: secretId } } };
+    return { approle: { roleId, secretId: { file: secretId }, mount, ownMount } };
   } finally {
     await client.close();
   }

@@ -96,24 +96,27 @@ export const credentialSource = z.union(
   'a source is { env: VARIABLE } or { file: /absolute/path }; the inventory never contains the secret itself',
 );
 
-const mount = (usual: string) =>
-  z
+/** Where an auth method is mounted. `ownMount`: nobody but the workers logs in there. */
+const mounted = (usual: string) => ({
+  mount: z
     .string()
     .regex(/^[\w-]+(\/[\w-]+)*$/, 'the path of an auth method, such as approle')
-    .default(usual);
+    .default(usual),
+  ownMount: z.boolean().default(false),
+});
 const role = z.string().min(1);
 const SERVICE_ACCOUNT = { file: '/var/run/secrets/kubernetes.io/serviceaccount/token' };
 
 /** How the workers log in, by the name of the auth method. The resulting token is kept in memory only. */
 const LOGINS = {
-  approle: z.strictObject({ roleId: role, secretId: credentialSource, mount: mount('approle') }),
-  kubernetes: z.strictObject({ role, jwt: credentialSource.default(SERVICE_ACCOUNT), mount: mount('kubernetes') }),
-  jwt: z.strictObject({ role, jwt: credentialSource, mount: mount('jwt') }),
+  approle: z.strictObject({ roleId: role, secretId: credentialSource, ...mounted('approle') }),
+  kubernetes: z.strictObject({ role, jwt: credentialSource.default(SERVICE_ACCOUNT), ...mounted('kubernetes') }),
+  jwt: z.strictObject({ role, jwt: credentialSource, ...mounted('jwt') }),
   cert: z.strictObject({
     certificateFile: absolutePath,
     keyFile: absolutePath,
     role: role.optional(),
-    mount: mount('cert'),
+    ...mounted('cert'),
   }),
 };
 type Logins = { readonly [M in keyof typeof LOGINS]: Readonly<z.infer<(typeof LOGINS)[M]>> };

@@ -33,8 +33,8 @@ function get<T>(path: string, read: Read<void, T>, more: More<void, T> = {}): En
   return { method: 'GET', path, effect: 'reads', takesParameters: false, read, ...more };
 }
 
-/** A read whose only parameter is in its path. */
-function getOne<T>(path: Endpoint<string, T>['path'], read: Read<string, T>): Endpoint<string, T> {
+/** A read whose parameters are in its path. */
+function getOne<T, P = string>(path: Endpoint<P, T>['path'], read: Read<P, T>): Endpoint<P, T> {
   return { method: 'GET', path, effect: 'reads', takesParameters: true, read };
 }
 
@@ -54,6 +54,13 @@ function change<P>(path: string, body: (parameters: P) => RequestBody, more: Mor
 
 function post<P, T>(path: string, body: (parameters: P) => RequestBody, read: Read<P, T>): Endpoint<P, T> {
   return { method: 'POST', path, effect: 'changes', takesParameters: true, body, read };
+}
+
+/** A role of an AppRole auth method. */
+interface AppRolePlace {
+  /** Below `auth/`, a single segment. */
+  readonly mount: string;
+  readonly role: string;
 }
 
 export interface JoinParameters {
@@ -380,19 +387,19 @@ const SYS = {
     }) => ({ rate, interval, group_by: groupBy }),
   ),
   deleteRateLimitQuota: change<string>('sys/quotas/rate-limit/:name', () => ({}), { method: 'DELETE' }),
-  /** Sets up the AppRole that workers log in with: the auth method at its default mount, the role, and its secret ID. */
+  /** Sets up the AppRole that workers log in with: the auth method at a mount, the role, and its secret ID. */
   appRole: {
-    enable: change('sys/auth/approle', () => ({ type: 'approle' })),
+    enable: change<Pick<AppRolePlace, 'mount'>>('sys/auth/:mount', () => ({ type: 'approle' })),
     write: change(
-      'auth/approle/role/:role',
-      ({ policies }: { readonly role: string; readonly policies: readonly string[] }) => ({
+      'auth/:mount/role/:role',
+      ({ policies }: AppRolePlace & { readonly policies: readonly string[] }) => ({
         token_policies: policies,
         token_ttl: '1h',
         token_max_ttl: '24h',
       }),
     ),
-    roleId: getOne('auth/approle/role/:role/role-id', answer.appRoleId),
-    makeSecretId: post('auth/approle/role/:role/secret-id', (_: { readonly role: string }) => ({}), answer.secretId),
+    roleId: getOne<string, AppRolePlace>('auth/:mount/role/:role/role-id', answer.appRoleId),
+    makeSecretId: post('auth/:mount/role/:role/secret-id', (_: AppRolePlace) => ({}), answer.secretId),
   },
   /** The text of an ACL policy, in HCL; `undefined` if there is none. */
   policy: find('sys/policies/acl/:name', answer.policy),

@@ -184,6 +184,44 @@ it('init replaces no policy and no AppRole unseen, and goes on where it was inte
   }
 });
 
+it('init --mount makes a mount of the workers alone, and takes none that is there', async () => {
+  const other = await startSimulatedService({ clusters: ['east', 'west'].map((name) => ({ name, nodes: 1 })) });
+  try {
+    const init = async (name: string, mount: string) => {
+      const adminToken = join(folder, 'admin-token');
+      await writeFile(adminToken, other.cluster(name).rootToken, { mode: 0o600 });
+      const cluster = `${name}=${other.cluster(name).addresses.join(',')}`;
+      const words = ['init', '--yes', '--directory', join(folder, `own-${name}-${mount}`), '--deployment', 'payments'];
+      return cli([
+        ...words,
+        '--cluster',
+        cluster,
+        '--people',
+        'ada',
+        '--admin-token-file',
+        adminToken,
+        '--mount',
+        mount,
+      ]);
+    };
+    const mountsOf = (name: string) => other.cluster(name).storage.keys('auth/');
+    expect(await init('east', 'the workers')).toMatchObject(refusal('Some names cannot be used'));
+    expect(await init('east', 'workers')).toMatchObject({ code: 0 });
+    const written = await loadInventory(join(folder, 'own-east-workers', 'inventory.yaml'));
+    const login = written.deployments.get('payments')?.clusters.get('east')?.credential;
+    expect(login).toMatchObject({ method: 'approle', mount: 'workers', ownMount: true });
+    expect(mountsOf('east').slice(0, 2)).toEqual(['auth/workers', 'auth/workers/role/runbooks']);
+
+    other.cluster('west').storage.write('auth/teams', { type: 'auth-mount', method: 'jwt', keys: [] }, other.now());
+    expect(await init('west', 'teams')).toMatchObject(
+      refusal("auth/teams exists: it is not a mount of the workers' own"),
+    );
+    expect(mountsOf('west')).toEqual(['auth/teams']);
+  } finally {
+    await other.stop();
+  }
+});
+
 it('join pins, makes the key and gives one line; add-person lists it; comments stay; nothing secret is shown', async () => {
   const joined = await Promise.all(lines.map((line, index) => joins(line, PEOPLE[index] ?? '')));
   expect(joined.map(({ code }) => code)).toEqual(PEOPLE.map(() => 0));

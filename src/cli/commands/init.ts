@@ -32,6 +32,7 @@ interface InitOptions extends CommonOptions {
   readonly cluster: readonly string[];
   readonly caFile?: string;
   readonly adminTokenFile?: string;
+  readonly mount: string;
   readonly people?: string;
   readonly holders?: string;
   readonly yes?: boolean;
@@ -56,6 +57,11 @@ function initCommand({ context }: CommandHost): Command {
     .option(
       '--admin-token-file <file>',
       "an administrator's token for the primary, used once to create the policy and an AppRole",
+    )
+    .option(
+      '--mount <name>',
+      "where to create that AppRole, below auth/; another name than approle makes a mount of the workers' own, whose logins a quiesce by quota lets through",
+      USUAL_MOUNT,
     )
     .option('--people <list>', 'who operates and approves, comma-separated')
     .option('--holders <list>', 'who holds a key share, comma-separated (default: the same people)')
@@ -157,9 +163,13 @@ async function answers(context: CliContext, options: InitOptions) {
   const holders = words(await ask(options.holders, '--holders', 'Who holds a key share', people.join(',')));
   const clusters = named.map(namedCluster);
   const everybody = [...new Set([...people, ...holders])];
-  const wrong = [deployment, options.environment, ...clusters.map(({ name }) => name), ...everybody].filter(
-    (name) => !NAME.test(name),
-  );
+  const wrong = [
+    deployment,
+    options.environment,
+    options.mount,
+    ...clusters.map(({ name }) => name),
+    ...everybody,
+  ].filter((name) => !NAME.test(name));
   if (wrong.length > 0 || people.length === 0)
     throw new RunbookError('INVALID_INPUT', 'Some names cannot be used. Nothing was written.', {
       observed: wrong.join(', ') || 'nobody who operates and approves',
@@ -309,6 +319,8 @@ function policyOf(site: Site): string {
 }
 
 const POLICY = 'runbooks';
+/** Applications may log in there too. */
+const USUAL_MOUNT = 'approle';
 
 /**
  * Writes the policy file. With an administrator's token it also creates policy, AppRole and secret ID on the primary, which
@@ -316,7 +328,7 @@ const POLICY = 'runbooks';
  */
 async function makeLogin(
   context: CliContext,
-  { adminTokenFile, yes }: InitOptions,
+  { adminTokenFile, yes, mount }: InitOptions,
   site: Site,
 ): Promise<AppRole | undefined> {
   const { clusters, caFile, files } = site;
@@ -333,11 +345,11 @@ async function makeLogin(
   const primary = primaryOf(clusters);
   const client = clientOf(primary, caFile);
   try {
-    await refuseToReplace(primary.name, client.sys, token, policy, files.policy);
+    const begun = await refuseToReplace(primary.name, client.sys, token, { mount, policy, file: files.policy });
     await writeFile(files.policy, policy, { mode: 0o640 });
     await client.sys.writePolicy({ name: POLICY, policy }, { token });
-    const made = await makeAppRole(client, token, join(files.directory, 'secret-id'));
-    context.err(`Created on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}".`);
+    const made = await makeAppRole(client, token, join(files.directory, 'secret-id'), { mount, begun });
+    context.err(`Created on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}" at auth/${mount}.`);
     return made;
   } finally {
     await client.close();
@@ -355,20 +367,31 @@ function primaryOf(clusters: readonly FoundCluster[]): FoundCluster {
   });
 }
 
-/** Creates the login of workers with this policy. A secret ID that is already in the file is kept. */
+/**
+ * Creates the login of workers with this policy. A secret ID that is already in the file is kept.
+ *
+ * @param at.mount - with another name than the usual one it must be new, unless an earlier `init` has begun
+ */
 export async function makeAppRole(
   { sys: { appRole } }: ServiceClient,
   token: Secret<'service-token'>,
   secretId: string,
+  { mount, begun }: { readonly mount: string; readonly begun: boolean },
 ) {
+  const ownMount = mount !== USUAL_MOUNT;
+  const place = { mount, role: POLICY };
   // It may already be enabled.
-  await appRole.enable({}, { token }).catch((error: unknown) => {
+  await appRole.enable({ mount }, { token }).catch((error: unknown) => {
     if (!isRunbookError(error, 'BAD_REQUEST')) throw error;
+    if (!ownMount || begun) return;
+    throw new RunbookError('PRECONDITION_FAILED', `auth/${mount} exists: it is not a mount of the workers' own.`, {
+      needed: 'a mount that does not exist yet',
+      next: `Choose another name with --mount, or omit it to share auth/${USUAL_MOUNT}.`,
+    });
   });
-  await appRole.write({ role: POLICY, policies: [POLICY] }, { token });
-  if (!existsSync(secretId))
-    await writeSecretFile(secretId, (await appRole.makeSecretId({ role: POLICY }, { token })).reveal());
-  return { roleId: await appRole.roleId(POLICY, { token }), secretId };
+  await appRole.write({ ...place, policies: [POLICY] }, { token });
+  if (!existsSync(secretId)) await writeSecretFile(secretId, (await appRole.makeSecretId(place, { token })).reveal());
+  return { roleId: await appRole.roleId(place, { token }), secretId, mount, ownMount };
 }
 
 /** The login of a worker; the secret ID is in a file. */
@@ -377,28 +400,29 @@ type AppRole = Awaited<ReturnType<typeof makeAppRole>>;
 /**
  * Refuses to replace a policy or an AppRole: other workers may use them. An interrupted `init` left the same policy in its
  * file, and may continue.
+ *
+ * @returns whether an earlier `init` has begun
  */
 async function refuseToReplace(
   cluster: string,
   sys: ServiceClient['sys'],
   token: Secret<'service-token'>,
-  policy: string,
-  file: string,
-): Promise<void> {
+  { mount, policy, file }: { readonly mount: string; readonly policy: string; readonly file: string },
+): Promise<boolean> {
   const present = await sys.policy(POLICY, { token });
   const same = present === undefined || present.trim() === policy.trim();
   const began = present !== undefined && existsSync(file) && readFileSync(file, 'utf8') === policy;
-  const role = began ? undefined : await roleIdOf(sys, token);
-  if (role === undefined && same) return;
+  const role = began ? undefined : await roleIdOf(sys, token, mount);
+  if (role === undefined && same) return began;
   const what = role === undefined ? `a policy "${POLICY}"` : `an AppRole "${POLICY}"`;
   throw new RunbookError('PRECONDITION_FAILED', `${cluster} already has ${what}; nothing was changed there.`, {
     needed: 'neither a policy nor an AppRole of this name',
-    next: `Find out whose they are: \`vault policy read ${POLICY}\`, \`vault read auth/approle/role/${POLICY}\`. Delete both if nobody needs them, or omit the administrator's token.`,
+    next: `Find out whose they are: \`vault policy read ${POLICY}\`, \`vault read auth/${mount}/role/${POLICY}\`. Delete both if nobody needs them, or omit the administrator's token.`,
   });
 }
 
-const roleIdOf = (sys: ServiceClient['sys'], token: Secret<'service-token'>) =>
-  sys.appRole.roleId(POLICY, { token }).catch((error: unknown) => {
+const roleIdOf = (sys: ServiceClient['sys'], token: Secret<'service-token'>, mount: string) =>
+  sys.appRole.roleId({ mount, role: POLICY }, { token }).catch((error: unknown) => {
     if (!isRunbookError(error, 'NOT_FOUND')) throw error;
   });
 
@@ -433,7 +457,7 @@ function clusterText(cluster: FoundCluster, { caFile, files }: Site, login: AppR
     credential:
       login === undefined
         ? `{ file: ${scalar(files.token)} }`
-        : `{ approle: { roleId: ${scalar(login.roleId)}, secretId: { file: ${scalar(login.secretId)} } } }`,
+        : `{ approle: { roleId: ${scalar(login.roleId)}, secretId: { file: ${scalar(login.secretId)} }${login.ownMount ? `, mount: ${scalar(login.mount)}, ownMount: true` : ''} } }`,
   });
 }
 
