@@ -215,6 +215,15 @@ describe('what clients of other people call, and what is refused', () => {
     expect((await denied('GET', 'kv/team/key')).status).toBe(403);
   });
 
+  it('capabilities-self takes the path in the form of the official Go client', async () => {
+    const reading = withRules('reading', { 'kv/*': ['read'] });
+    for (const body of [{ path: 'kv/a' }, { path: ['kv/a'] }, { paths: 'kv/a' }])
+      expect((await reading('POST', 'sys/capabilities-self', body)).at('data')).toEqual({
+        ...{ 'kv/a': ['read'], capabilities: ['read'] },
+      });
+    expect((await reading('POST', 'sys/capabilities-self', {})).status).toBe(400);
+  });
+
   it('an unknown capability, and a secret ID for a role that is not there, are refused', async () => {
     const policy = 'path "kv/*" { capabilities = ["read", "write"] }';
     expect(await asRoot('POST', 'sys/policies/acl/wrong', { policy })).toMatchObject({

@@ -124,7 +124,8 @@ function deletePolicy(call: RouteCall): ServiceAnswer {
 
 function capabilitiesSelf(call: RouteCall): ServiceAnswer {
   const { identity, cluster } = call;
-  const paths = call.list('paths');
+  // The official Go client sends `path`.
+  const paths = [...call.list('paths'), ...call.list('path')];
   if (paths.length === 0) throw badRequest('paths must be supplied');
   const perPath = paths.map((path) => [path, cluster.tokens.capabilities(identity, path.replace(/^\//, ''))] as const);
   return call.answer({ ...Object.fromEntries(perPath), capabilities: perPath[0]?.[1] ?? [] });
