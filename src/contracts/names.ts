@@ -72,7 +72,7 @@ export function lockWorkflowId(
 
 const LOCK_KINDS: ReadonlySet<string> = new Set(Object.values(LOCKS).filter((lock) => lock !== 'none'));
 /** What the Workflow IDs of runs begin with. `plan` and the runbooks' names: runs without a lock. */
-const RUN_KINDS: ReadonlySet<string> = new Set([...LOCK_KINDS, ...RUNBOOK_NAMES, 'plan', 'readiness-scheduled']);
+const RUN_KINDS: ReadonlySet<string> = new Set([...LOCK_KINDS, ...RUNBOOK_NAMES, 'plan']);
 
 /** Whether a Workflow ID is some deployment's or cluster's lock. */
 export function isLockWorkflowId(workflowId: string): boolean {

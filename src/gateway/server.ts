@@ -150,7 +150,7 @@ function refuseUnsafe({ address, tls }: DoorSide, certificateHeader: string | un
 }
 
 /** By the number, because a name can mean another address tomorrow. */
-function isLoopback(address: string): boolean {
+export function isLoopback(address: string): boolean {
   const host = address.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
   return host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }

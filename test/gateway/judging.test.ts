@@ -27,6 +27,20 @@ describe('the gateway', () => {
     for (const path of people) expect(KNOWN_METHODS.has(path)).toBe(true);
   });
 
+  it('passes nothing that ends, resets, deletes, polls, completes or changes, but signals, updates and starts of runs', () => {
+    const harmful =
+      /\/(Terminate|Reset|Delete|Poll|Respond|Record|Start|Stop|Signal|Execute|Update|Create|Register|Deprecate|Pause|Unpause|Shutdown|Set|Patch|Trigger|RequestCancel|Fetch|Add|Remove)/;
+    expect([...KNOWN_METHODS.keys()].filter((path) => harmful.test(path)).length).toBeGreaterThan(60);
+    expect(methodsFor('operators').filter((path) => harmful.test(path))).toEqual(
+      [
+        'SignalWorkflowExecution',
+        'UpdateWorkflowExecution',
+        'PollWorkflowExecutionUpdate',
+        'StartWorkflowExecution',
+      ].map((name) => `${WORKFLOW}${name}`),
+    );
+  });
+
   it.each([
     ['a read', 'DescribeWorkflowExecution', { namespace: 'n', execution: { workflowId: 'w' } }],
     ['a query', 'QueryWorkflow', { namespace: 'n', execution: { workflowId: 'w' }, query: { queryType: 'status' } }],

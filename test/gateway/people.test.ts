@@ -241,6 +241,17 @@ describe('the gateway', () => {
   });
 });
 
+it("the gateway warns where people's tokens would cross a network in plain text", async () => {
+  const opened = (env: Readonly<Record<string, string>>) =>
+    cli(['gateway', '--frontend', '127.0.0.1:0'], { env, stop: AbortSignal.abort() });
+  const readable = "Warning: people's tokens are readable on the network to 10.0.0.1:7233.";
+  expect((await opened({ TEMPORAL_ADDRESS: '10.0.0.1:7233' })).err).toContain(readable);
+  for (const address of ['127.0.0.1:7233', 'localhost:7233'])
+    expect((await opened({ TEMPORAL_ADDRESS: address })).err).not.toContain('Warning');
+  const byTls = { TEMPORAL_ADDRESS: '10.0.0.1:7233', TEMPORAL_TLS: 'true' };
+  expect((await opened(byTls)).err).not.toContain('Warning');
+});
+
 describe('where a server denies a method', () => {
   const without = async <T>(
     method: string,

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { Connection } from '@temporalio/client';
 import type { Command } from 'commander';
 import { errnoOf, RunbookError } from '../../errors';
-import { openDoor } from '../../gateway/server';
+import { isLoopback, openDoor } from '../../gateway/server';
 import type { DoorSide } from '../../gateway/server';
 import { connectionSettings, taskQueueSetting } from '../../worker/settings';
 import { newCommand, withServerOptions } from '../command';
@@ -44,6 +44,8 @@ function gatewayCommand({ context }: CommandHost): Command {
     const lazy = Connection.lazy({ address, ...(tls && { tls }) });
     const { frontend, credentials, channelArgs } = { ...lazy.options, frontend: lazy.options.address };
     await lazy.close();
+    if (!tls && !isLoopback(address) && !/^localhost(:\d+)?$/.test(address))
+      context.err(`Warning: people's tokens are readable on the network to ${address}. Set TEMPORAL_TLS=true.`);
     const taskQueue = taskQueueSetting(context.env);
     const door = await openDoor({
       ...{ namespace, taskQueue, sides: await sidesOf(options) },
