@@ -93,7 +93,7 @@ export function takesPart(observation: ClusterObservation, { planned = true } = 
 /** During a seal migration, restarted nodes need the key shares of the old seal. */
 function noSealMigration({ cluster, seal }: ClusterObservation): Check[] {
   if (seal?.migration !== true) return [];
-  const next = `Finish the seal migration of ${cluster} first: unseal every node with "vault operator unseal -migrate".`;
+  const next = `Finish the seal migration of ${cluster} first: unseal every node with \`vault operator unseal -migrate\`.`;
   return [check('no seal migration', cluster, false, { observed: 'under way', needed: 'none under way', next })];
 }
 
