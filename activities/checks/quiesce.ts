@@ -1,11 +1,13 @@
 import type { ClientHooks, Quiesce } from '../../src/contracts/activities';
+import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { QuiesceMethod } from '../../src/contracts/runbook-inputs';
 import { isRunbookError, orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
-import { exemptPaths, foreignQuotas, clustersServingClients } from '../quiesce/quota';
+import { OWN_CLIENTS, clustersServingClients, exemptPaths, foreignQuotas, loginPaths } from '../quiesce/quota';
 import { check, notCheckable } from './check';
+import { oneBucketVersion } from './versions';
 import type { Rights } from './credentials';
 
 /** How clients are quiesced: the checks, and what the plan says about it. */
@@ -49,10 +51,11 @@ const NAME = 'zero loss can be proven';
 export async function quiescing(
   { deployment, access, signal }: Site,
   { quiesce: wanted, acceptLoss }: Wanted,
-  from: string,
+  former: ClusterObservation,
   to: string,
 ): Promise<Quiescing> {
   const { hooks, quiesce } = deployment;
+  const { cluster: from } = former;
   const primary = access(from);
   const hasHooks = hooks.quiesce !== undefined && hooks.release !== undefined;
   const by = wanted ?? quiesce.by ?? (hasHooks ? 'hook' : 'none');
@@ -70,10 +73,15 @@ export async function quiescing(
     case 'quota':
       return {
         by,
-        checks: await quotaIsPossible({ deployment, access, signal }, primary),
+        checks: [
+          oneBucketVersion(former),
+          stopsOwnClients(former),
+          ...(await quotaIsPossible({ deployment, access, signal }, primary)),
+        ],
         rights: QUOTA_RIGHTS,
         warnings: [
           `ALL clients of ${from} are refused with 429, including reads and logins, until ${to} serves. Clients of the performance secondaries of ${from} are refused too, until each secondary follows ${to}. Exempt paths: ${exemptPaths(deployment).join(', ')}.`,
+          ...sharedLogins(deployment),
         ],
         step: `Quiesce clients: rate-limit quota on ${from}, verified to refuse requests at every node`,
       };
@@ -97,6 +105,25 @@ export async function quiescing(
       return { ...nothing, checks: [...stale, accepted] };
     }
   }
+}
+
+/** The login paths of workers that are not exempt, because applications may log in there too. */
+function sharedLogins(deployment: Deployment): string[] {
+  const shared = loginPaths(deployment, false).filter((path) => !exemptPaths(deployment).includes(path));
+  if (shared.length === 0) return [];
+  const [those, mounts] = shared.length === 1 ? ['that path', 'that mount'] : ['those paths', 'those mounts'];
+  return [
+    `Workers log in at ${shared.join(', ')}, where applications may log in too: ${those} (${shared.length} of the workers' logins) are refused as well. The worker logs in before. A worker that starts while clients are held cannot; if no other worker can release them then, people delete the quota. With ${mounts} for the workers alone (\`ownMount: true\`, \`runbook init --mount\`) they can.`,
+  ];
+}
+
+/** A quota on a performance secondary would stop the clients of the whole performance set (facts 13.7). */
+function stopsOwnClients({ cluster, performance }: ClusterObservation): Check {
+  const observed = `performance replication: ${performance?.mode ?? 'not reported'}`;
+  return check('a quota stops only its own clients', cluster, performance?.mode !== 'secondary', {
+    observed,
+    ...OWN_CLIENTS,
+  });
 }
 
 export const QUOTA_POSSIBLE = 'clients can be stopped by a quota';

@@ -1,6 +1,6 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import { check } from './check';
+import { check, notCheckable } from './check';
 
 /** Orders versions such as `1.21.4+ent`: negative if `a` is older. Build metadata does not count. */
 export function compareVersions(a: string, b: string): number {
@@ -69,6 +69,23 @@ export function versionsAfterLoss(from: ClusterObservation, to: ClusterObservati
 
 /** Older versions have no Merkle check, which verifies tokens and trees, and have defects in update-primary (facts 8.11). */
 const SUPPORTED_SINCE = '1.16.0';
+
+/** Older versions ignore `group_by` of a rate-limit quota: each client address would get a request through (facts 13.7). */
+const ONE_BUCKET_SINCE = '1.20.0';
+
+/** Whether a quota can refuse every client. A cluster that does not report its version shows it when the quota is read back. */
+export function oneBucketVersion(observation: ClusterObservation): Check {
+  const versions = versionsOf(observation);
+  const name = 'a quota can refuse every client';
+  const needed = `version ${ONE_BUCKET_SINCE} of the service or newer`;
+  const seen = { observed: versionsText(observation), needed };
+  if (versions.length === 0) return notCheckable(name, observation.cluster, seen);
+  const good = versions.every((version) => compareVersions(version, ONE_BUCKET_SINCE) >= 0);
+  return check(name, observation.cluster, good, {
+    ...seen,
+    next: 'Quiesce by hook (hooks.quiesce and hooks.release), or start again with {"quiesce": "attested"}.',
+  });
+}
 
 /** A cluster that takes part in a change; one that does not report its version is left to {@link versionsInOrder}. */
 export function supportedVersion(observation: ClusterObservation): Check {

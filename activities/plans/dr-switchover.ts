@@ -118,7 +118,7 @@ export async function formerChecks(
   { deployment, access, markerRights, signal }: Observed,
   { from, to }: Pick<Sides, 'from' | 'to'>,
 ) {
-  const quiesce = await quiescing({ deployment, access, signal }, input, from.cluster, to.cluster);
+  const quiesce = await quiescing({ deployment, access, signal }, input, from, to.cluster);
   const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
   const rights = { ...quiesce.rights, [DEMOTE]: ['update'], ...issuingRights('dr'), ...snapshot.rights };
   return { quiesce, snapshot, checks: [...quiesce.checks, ...(await markerRights(from.cluster, rights, true))] };

@@ -58,7 +58,7 @@ export async function assessPerformancePromotion(
   ];
   // Without the required roles there is nothing to read filters and rights from.
   if (refuses(judged)) return { ...base, preconditions: judged };
-  const quiesce = planned ? await quiescing(observed, input, from.cluster, to.cluster) : NOBODY_HELD;
+  const quiesce = planned ? await quiescing(observed, input, from, to.cluster) : NOBODY_HELD;
   const filters = await filtersOf(promotion);
   const snapshotted = planned ? from.cluster : to.cluster;
   const snapshot = snapshotWanted(deployment, planned ? 'demotion' : 'forced-promotion', snapshotted);

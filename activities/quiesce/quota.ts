@@ -34,13 +34,22 @@ const CALLED_BY_RUNS = [
   ...['auth/token/lookup-self', 'auth/token/renew-self', 'auth/token/revoke-self'],
 ];
 
-/** The path prefixes that are exempt from the quota: calls, logins and marker of runs, and those of the inventory. */
-export function exemptPaths({ marker, quiesce, clusters }: Pick<Deployment, 'marker' | 'quiesce' | 'clusters'>) {
-  const logins = [...clusters.values()].flatMap(({ credential }) =>
-    'method' in credential ? [`auth/${credential.mount}/login`] : [],
+/** The paths of the workers' logins at mounts that are theirs alone, or at mounts where applications may log in too. */
+export function loginPaths({ clusters }: Pick<Deployment, 'clusters'>, own: boolean): string[] {
+  const paths = [...clusters.values()].flatMap(({ credential }) =>
+    'method' in credential && credential.ownMount === own ? [`auth/${credential.mount}/login`] : [],
   );
+  return [...new Set(paths)];
+}
+
+/**
+ * The path prefixes that are exempt from the quota: calls, logins and marker of runs, and those of the inventory. Every
+ * login writes (facts 13.8): where applications log in too, a login path that is exempt would let them write.
+ */
+export function exemptPaths(site: Pick<Deployment, 'marker' | 'quiesce' | 'clusters'>) {
+  const { marker, quiesce } = site;
   const markers = [marker.path, `${marker.path}-after`].flatMap(markerPaths);
-  return [...new Set([...CALLED_BY_RUNS, ...logins, ...markers, ...quiesce.exempt])];
+  return [...new Set([...CALLED_BY_RUNS, ...loginPaths(site, true), ...markers, ...quiesce.exempt])];
 }
 
 /** Quotas that are not ours: while there are any, ours would not stop all clients (facts 12.5). */
@@ -85,12 +94,29 @@ export async function quiesceByQuota(
   // It may be sent again at any time: the target state is the same from every starting point.
   execution.doubt.mayHaveSent = false;
   await refuseWhileDemoting('The quota was not created again');
+  // Not left to the hold, whose failure releases: there it would touch the quotas of the primary.
+  await refuseSecondary(access, execution.signal);
+  await logInBefore(execution, access);
   const calledAt = Date.now();
   const { observed } = await holdByQuota(execution, access).catch(async (error: unknown): Promise<never> => {
     if (isRunbookError(error) && error.code !== 'REQUEST_CANCELLED') await releaseAfterFailure(execution, access);
     throw error;
   });
   return resultOf({ outcome: 'done', calledAt, calls: 1 }, observed);
+}
+
+/**
+ * The worker's tokens for all clusters, while logins are not refused yet: each is valid for minutes, and renewals are
+ * exempt. A cluster outside of the DR set that serves no login now needs none until it follows.
+ */
+async function logInBefore({ clusters, signal }: ActivityContext, { entry }: ClusterAccess): Promise<void> {
+  const { deployment, drSet } = entry;
+  const ifSilent = orElse(signal, () => undefined);
+  const every = [...clusters.deployment(deployment).clusters.values()].map((each) => {
+    const token = clusters.of(deployment, each.name).credential();
+    return each.drSet === drSet ? token : token.catch(ifSilent);
+  });
+  await Promise.all(every);
 }
 
 /** Clients must not stay quiesced until a person decides. If this fails, the end of the run releases them. */
@@ -124,6 +150,7 @@ export async function holdByQuota(execution: Execution, access: ClusterAccess) {
   const changing = await changingSoon(access, execution);
   const { deployment } = entry;
   const about = clusters.deployment(deployment);
+  await refuseSecondary(access, signal);
   const taking = await clustersServingClients(about, access, (each) => clusters.of(deployment, each), signal);
   const names = await sys.rateLimitQuotas(reading);
   const others = foreignQuotas(names);
@@ -155,6 +182,29 @@ export async function holdByQuota(execution: Execution, access: ClusterAccess) {
   const nodes = await awaitRefusals(execution, taking);
   return { observed: `${name}: clients are refused with 429 by ${nodes.join(', ')}`, since };
 }
+
+/**
+ * Quotas that are written on a performance secondary are forwarded to its primary (facts 13.7).
+ *
+ * @throws RunbookError PRECONDITION_FAILED: the quota would stop the clients of the whole performance set
+ */
+async function refuseSecondary(access: ClusterAccess, signal: AbortSignal): Promise<void> {
+  const { entry } = access;
+  const { mode } = await readStatus(access, 'performance', signal);
+  if (mode !== 'secondary') return;
+  throw new RunbookError('PRECONDITION_FAILED', `No quota was created on ${entry.name}.`, {
+    cluster: entry.name,
+    observed: 'a performance secondary',
+    ...OWN_CLIENTS,
+  });
+}
+
+/** What a cluster needs on which a quota is to stop clients. */
+export const OWN_CLIENTS = {
+  needed:
+    'no performance secondary: its primary would store the quota, and refuse the clients of the whole performance set',
+  next: 'Quiesce by hook (hooks.quiesce and hooks.release), or start again with {"quiesce": "attested"}.',
+};
 
 const ONE_BUCKET =
   'one bucket for all clients (group_by "none", Enterprise): otherwise each client address gets its own request';

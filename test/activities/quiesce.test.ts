@@ -163,6 +163,22 @@ describe("the service's own quota", () => {
     expect(quotas()).toEqual([]);
   });
 
+  it('is refused by the plan below 1.20, which has no bucket for all clients; an unknown version is no older one', async () => {
+    const name = 'a quota can refuse every client';
+    const { version } = east();
+    east().version = '1.19.8+ent';
+    const next = holding('Quiesce by hook');
+    expect(failing(await assess())).toContainEqual(
+      expect.objectContaining({ name, observed: 'east 1.19.8+ent', needed: holding('1.20.0'), next }),
+    );
+    await refuses('PRECONDITION_FAILED', { details: { needed: holding('one bucket') } });
+    east().version = '';
+    const seen = (await assess()).preconditions.find((each) => each.name === name);
+    expect(seen).toMatchObject({ verdict: 'not-checkable', observed: 'east not reported' });
+    east().version = version;
+    expect(failing(await assess())).toEqual([]);
+  });
+
   it('is removed by the run that holds the lock alone', async () => {
     const asked = { deployment: DEPLOYMENT, cluster: 'east' };
     await bench.refused('releaseQuota', asked, 'PRECONDITION_FAILED', {}, { run: { ...bench.run, wid: 'another' } });
@@ -180,6 +196,26 @@ describe("the service's own quota", () => {
     expect(point).toMatchObject({ verdict: 'fail', next: holding('vault delete') });
     await release('east');
     expect(quotas()).toEqual([]);
+  });
+});
+
+describe('a quota on a performance secondary', () => {
+  let other: ActivityBench;
+  openBench((opened) => (other = opened), {
+    ...replicating({ main: ['east'], eu: ['europe', 'berlin'] }),
+    deployment: { quiesce: 'quota' },
+  });
+
+  it('is refused by the plan and by the activity: it would stop the clients of the whole performance set', async () => {
+    const assessed = await other.assess('drSwitchover', { to: 'berlin' });
+    const needed = holding('the whole performance set');
+    const name = 'a quota stops only its own clients';
+    expect(failing(assessed)).toContainEqual(expect.objectContaining({ name, cluster: 'europe', needed }));
+    const [on, candidate] = [other.named('europe'), other.named('berlin')];
+    const plan = other.planOf([{ operation: 'dr.primary.quiesce-by-quota', on, with: candidate }]);
+    const approvals = [await other.approval('plan', plan.digest)];
+    const asked = { ...sides, cluster: 'europe', otherCluster: 'berlin', authority: { plan, approvals } };
+    await other.refusedUnsent('quiesceByQuota', asked, 'PRECONDITION_FAILED', { details: { needed } });
   });
 });
 

@@ -6,7 +6,7 @@ import { FAILOVER_LIMITS, failoverPeople, startFailover } from '../support/failo
 import { Lane, runLanes } from '../support/lane';
 import { printedRules, writePrintedPolicy } from '../support/least-privilege';
 import { scenarioWithLogin } from '../support/logins';
-import { until } from '../support/by-hand';
+import { callNode, until } from '../support/by-hand';
 import { FILTER, replicating, Scenario, temporaryDirectory } from '../support/scenario';
 
 const directory = temporaryDirectory('approle');
@@ -18,6 +18,14 @@ const byLogin = new Lane(async () => {
   scenario.guards(setUp.secrets);
   return scenario;
 });
+const shared = new Lane(async () => {
+  const { scenario, setUp } = await scenarioWithLogin('approle', directory, { deployment: { quiesce: 'quota' } });
+  scenario.guards(setUp.secrets);
+  applications = { role_id: setUp.secrets.get('role ID'), secret_id: setUp.secrets.get('secret ID') };
+  return scenario;
+});
+/** What applications log in with, at the mount of the workers. */
+let applications: object;
 const stored = new Lane(() => Scenario.start({ rights: { ttlMs: HOUR } }));
 const printed = new Lane(async () => {
   // The harder way: the performance secondary has to be re-pointed, with its filter.
@@ -35,7 +43,7 @@ const printed = new Lane(async () => {
 });
 
 describe('what the workers hold', () => {
-  runLanes(byLogin, stored, printed);
+  runLanes(byLogin, shared, stored, printed);
 
   byLogin.it(
     'fails over with no token in hand: the worker logs in at the new primary, once it serves',
@@ -62,6 +70,39 @@ describe('what the workers hold', () => {
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
       expect(report.steps.map(({ name }) => name)).toContain('Verify that west accepts a write');
       expect(new Set(statusesOf('/login'))).toEqual(new Set(['west 200']));
+    },
+  );
+
+  shared.it(
+    'switches over without loss while applications log in without a pause at the same mount: they are refused too',
+    async (scenario) => {
+      const { service } = scenario;
+      const run = await scenario.start({ go: 'auto' });
+      await run.do('shares');
+      await run.waitsFor('approval', ({ gate }) => gate === 'plan');
+      let ended = false;
+      const path = 'auth/approle/login';
+      // Nodes restart with the change of roles.
+      const noNode = () => undefined;
+      const logsIn = async () => {
+        while (!ended)
+          for (const cluster of ['east', 'west'])
+            await callNode(service.cluster(cluster).apiAddress, 'POST', path, { body: applications }).catch(noNode);
+      };
+      const busy = [logsIn(), logsIn()];
+      try {
+        await run.do('approve plan');
+        const report = await run.report();
+        expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [], loss: { loss: 'none' } });
+        expect(report.plan?.content.warnings.join()).toContain(
+          'Workers log in at auth/approle/login, where applications may',
+        );
+      } finally {
+        ended = true;
+        await Promise.all(busy);
+      }
+      const statuses = service.calls.flatMap(({ path, status }) => (path.endsWith('approle/login') ? [status] : []));
+      expect(statuses).toEqual(expect.arrayContaining([200, 429]));
     },
   );
 

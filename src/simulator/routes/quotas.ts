@@ -107,7 +107,7 @@ function readQuota(call: RouteCall): ServiceAnswer {
   const { path, rate, intervalMs, groupBy } = found(call.cluster.storage.read('quota', QUOTA + name)).quota;
   return call.answer({
     ...{ name, path, rate, interval: intervalMs / 1000, block_interval: 0, type: 'rate-limit', inheritable: true },
-    ...(isEnterprise(call.cluster) && { group_by: groupBy }),
+    ...(groupsClients(call.cluster) && isEnterprise(call.cluster) && { group_by: groupBy }),
   });
 }
 
@@ -115,10 +115,16 @@ function isEnterprise({ version }: SimulatedCluster): boolean {
   return version.includes('+ent');
 }
 
+/** `group_by` came with 1.20; older versions ignore it (facts 13.7). */
+function groupsClients({ version }: SimulatedCluster): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  return version === '' || major > 1 || minor >= 20;
+}
+
 function writeQuota(call: RouteCall): ServiceAnswer {
   const rate = Number(call.body['rate']);
   if (!(rate > 0)) throw badRequest("'rate' is invalid");
-  const groupBy = call.text('group_by') || 'ip';
+  const groupBy = (groupsClients(call.cluster) && call.text('group_by')) || 'ip';
   if (groupBy !== 'ip' && groupBy !== 'none') throw badRequest(`invalid grouping mode "${groupBy}"`);
   if (groupBy === 'none' && !isEnterprise(call.cluster))
     throw badRequest('grouping mode "none" is only available in Vault Enterprise');
