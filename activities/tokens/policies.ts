@@ -22,7 +22,7 @@ const ASKED: readonly (readonly [Asked, RegExp])[] = [
   ['none', /^sys\/(health|leader|seal-status|replication\/(.+\/)?status)$/],
   ['generation', /\/generate-operation-token\/|^sys\/generate-root\//],
   ['operation-token', /dr\/secondary\/(disable|promote|update-primary|reindex|merkle-check|operation-token\/delete)$/],
-  ['sudo', /\/secondary-token$|^sys\/audit$/],
+  ['sudo', /\/secondary-token$|^sys\/audit$|^sys\/auth\//],
 ];
 
 /** A call in the client's table whose path is fixed except for parameters. */
