@@ -44,6 +44,7 @@ export { quiesceByQuota, readQuotas, releaseQuota } from './quiesce/quota';
 export { assessReadiness } from './readiness/readiness';
 export { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
 export { awaitPrimaryGone, fenceLostPrimary } from './roles/other-side';
+export { awaitPrimaryBack, awaitPrimaryStays } from './roles/lost-primary';
 export { demotePrimary, promoteSecondary } from './roles/role-changes';
 export { takeSnapshot } from './snapshots/snapshots';
 export { rotateBatchToken } from './tokens/batch-tokens';

@@ -30,6 +30,10 @@ export const TIMING = {
   sealingMs: 25_000,
   /** Pause between two reads while a state is awaited. */
   pollMs: 300,
+  /** Pause between two looks for a lost primary, while a failover waits for people. */
+  watchMs: 20_000,
+  /** How long a primary that is back must stay before the failover that waited for people ends by itself. */
+  steadyMs: 60_000,
   /** How long the last share of a token generation waits for its note in the record. */
   noteMs: 5_000,
   /** Pause between refusals of a token that count as proof together: a restarting node also refuses valid tokens. */

@@ -60,7 +60,7 @@ export async function credentialFacts(
     if (!isRunbookError(error) || signal.aborted) throw error;
     const named = token === undefined ? error : await diagnoseServerError(primary.client, error, { token, signal });
     const { code, message, httpStatus, answerText, observed } = isRunbookError(named) ? named : error;
-    const cause = observed ?? causeOf({ code, answerText });
+    const cause = observed === undefined ? causeOf({ code, answerText }) : `${code}: ${observed}`;
     const isSource = code === 'CREDENTIAL_UNAVAILABLE';
     return {
       usable: false,

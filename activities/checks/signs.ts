@@ -4,8 +4,11 @@ import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
 import { describeReplication, heartbeatAge } from '../observe';
+import type { ClusterAccess } from '../clusters';
 import { check, notCheckable } from './check';
+import { BROKEN, credentialFacts, stopBroken } from './credentials';
 import { heartbeatText, isConnected, mayBeOneSet, soundTree, streams } from './replication';
+import { DEMOTE } from './tokens';
 
 /*
  * The signs that a primary is gone. `stream-wals` proves nothing: it stays with a dead primary (facts 3.2). If the
@@ -216,4 +219,24 @@ function noUsableDrSecondary(
       : `Start drFailover to ${usable[0] ?? 'it'}, or start again with {"overrideDrSecondary": true}.`,
     otherwise: override ? 'warn' : 'fail',
   });
+}
+
+/** Primaries that answer, which rules out a failover, but serve nobody: what people do about each. */
+export async function brokenPrimaries(
+  {
+    observations,
+    access,
+  }: { readonly observations: readonly ClusterObservation[]; readonly access: (cluster: string) => ClusterAccess },
+  signal: AbortSignal,
+): Promise<Check[]> {
+  const primaries = observations.filter(({ dr }) => dr?.mode === 'primary');
+  const judged = primaries.map(async ({ cluster }) => {
+    const primary = access(cluster);
+    const { error = '', httpStatus } = await credentialFacts(primary, () => primary.credential(), [DEMOTE], signal);
+    const observed = `it answers as primary, but calls with a token fail (${error})`;
+    const needed = 'a primary that serves, or one that does not answer';
+    const next = stopBroken(cluster, httpStatus);
+    return check('no primary is broken', cluster, !BROKEN.has(error), { observed, needed, next });
+  });
+  return (await Promise.all(judged)).filter(({ verdict }) => verdict === 'fail');
 }

@@ -6,7 +6,6 @@ import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { asWarning, check } from '../checks/check';
-import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
 import {
   asPinned,
   everyNodeAnswers,
@@ -17,8 +16,8 @@ import {
   otherReadable,
 } from '../checks/replication';
 import { clientHooksOf } from '../checks/quiesce';
-import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
-import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
+import { WAITED_FOR, brokenPrimaries, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
+import { PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
 import { canFollow, supportedVersion, versionsAfterLoss } from '../checks/versions';
 import { witnesses } from '../roles/other-side';
@@ -115,20 +114,6 @@ function routeOf(
     snapshot: snapshotWanted(deployment, 'forced-promotion', to.cluster, true).wanted,
     hooks: clientHooksOf(deployment),
   };
-}
-
-/** Primaries that answer, which rules out a failover, but serve nobody: what people do about each. */
-async function brokenPrimaries({ observations, access }: Observed, signal: AbortSignal): Promise<Check[]> {
-  const primaries = observations.filter(({ dr }) => dr?.mode === 'primary');
-  const judged = primaries.map(async ({ cluster }) => {
-    const primary = access(cluster);
-    const { error = '', httpStatus } = await credentialFacts(primary, () => primary.credential(), [DEMOTE], signal);
-    const observed = `it answers as primary, but calls with a token fail (${error})`;
-    const needed = 'a primary that serves, or one that does not answer';
-    const next = stopBroken(cluster, httpStatus);
-    return check('no primary is broken', cluster, !BROKEN.has(error), { observed, needed, next });
-  });
-  return (await Promise.all(judged)).filter(({ verdict }) => verdict === 'fail');
 }
 
 /** Whether the candidate can become primary, and what people must know about it and the clusters that have to follow. */

@@ -47,7 +47,7 @@ const outage = z.strictObject({
   atLeast: z.boolean().optional(),
   endedAt: time.optional(),
   /** `probe`: the first success through the clients' address. `service-ready`: the new primary served a write. */
-  endedBy: z.enum(['probe', 'service-ready']).optional(),
+  endedBy: z.enum(['probe', 'service-ready', 'primary-back']).optional(),
   serviceReadyAt: time.optional(),
   probeAt: time.optional(),
   totalMs: milliseconds,

@@ -146,7 +146,11 @@ function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   if (totalMs === undefined || endedAt === undefined)
     return toned(`Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.${why}`, 'bad');
   const seen = serviceReadyAt === undefined ? 'accepted a write from the workers' : 'was observed to be ready';
-  const by = endedBy === 'probe' ? 'by the first success through the clients’ address' : `when a primary ${seen}`;
+  const by = {
+    probe: 'by the first success through the clients’ address',
+    'service-ready': `when a primary ${seen}`,
+    'primary-back': 'when a primary was seen to serve again, without a change by this run',
+  }[endedBy ?? 'service-ready'];
   const times = `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended ${by}.`;
   const least = atLeast ? 'at least ' : '';
   return toned(

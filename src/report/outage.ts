@@ -48,8 +48,12 @@ function evidenceOfEnd(run: RunRecord, since: number) {
   const probeAt = first('probeService', 'firstSuccessAt');
   const writtenAt = first('proveWrite', 'writtenAt');
   const probing = later.some(({ type, state }) => type === 'probeService' && state === 'running');
-  const endedAt = probeAt ?? (probing ? undefined : (serviceReadyAt ?? writtenAt));
-  return { endedAt, endedBy: probeAt === undefined ? 'service-ready' : 'probe', serviceReadyAt, probeAt } as const;
+  const readyAt = probeAt ?? (probing ? undefined : (serviceReadyAt ?? writtenAt));
+  // A failover that waited for people saw a primary come back by itself.
+  const backAt = first('awaitPrimaryBack', 'backAt');
+  if (readyAt === undefined && backAt !== undefined) return { endedAt: backAt, endedBy: 'primary-back' } as const;
+  const endedBy = probeAt === undefined ? 'service-ready' : 'probe';
+  return { endedAt: readyAt, endedBy, serviceReadyAt, probeAt } as const;
 }
 
 /**
@@ -157,6 +161,8 @@ export function withoutDrProtectionOf(run: RunRecord): Report['withoutDrProtecti
   const outage = beganOutage(run);
   if (!outage || run.runbook === 'performancePromotion') return undefined;
   const { at: from, knownAt } = outage;
+  // The primary that came back has its secondaries: nothing was taken from them.
+  if (evidenceOfEnd(run, knownAt).endedBy === 'primary-back') return undefined;
   const streaming = run.activities
     .filter(
       ({ type, state, scheduledAt }) => type === 'awaitDrStreaming' && state === 'completed' && scheduledAt >= knownAt,

@@ -74,6 +74,8 @@ const SHORT: Timing = {
   quotaMs: 500,
   refusalMs: 20,
   noteMs: 5_000,
+  watchMs: 50,
+  steadyMs: 300,
 };
 /** Only upper bounds, even on a slow machine. A test in which a limit must expire sets a short one. */
 const LIMITS = { heartbeatAge: '2m', streaming: '60s', walStill: '10ms' };

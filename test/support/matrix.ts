@@ -48,7 +48,7 @@ export async function saveHistory(name: string, handle: WorkflowHandle): Promise
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drSecondaryOnboarding: 110,
   drSwitchover: 186,
-  drFailover: 141,
+  drFailover: 149,
   drRejoin: 194,
   performanceRejoin: 140,
   secondaryRepointing: 142,

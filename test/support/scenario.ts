@@ -9,6 +9,7 @@ import pino from 'pino';
 import { Records } from '../../activities';
 import type { RunbookActivities } from '../../activities';
 import { TIMING } from '../../activities/read-act-confirm';
+import type { Timing } from '../../activities/read-act-confirm';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { policyFor, policyText } from '../../activities/tokens/policies';
 import { ceremonyWorkflowId, deploymentWorkflowId, lockWorkflowId } from '../../src/contracts/names';
@@ -78,6 +79,8 @@ export interface ScenarioOptions extends SiteOptions {
   readonly batchToken?: boolean;
   /** How a person's documents are attested; default `signed`. */
   readonly attestation?: 'signed' | 'claimed';
+  /** Durations of fixed waits that differ from the short defaults. */
+  readonly timing?: Partial<Timing>;
   /** `none`: no worker in this process; the test starts its own with {@link Scenario.environment}. */
   readonly worker?: 'in-process' | 'none';
 }
@@ -278,7 +281,7 @@ export class Scenario {
       bundle: await workflowBundle(),
       log: pino({ level: 'debug' }, { write: (line) => void this.logLines.push(line) }),
       replay: false,
-      timing: QUICK,
+      timing: { ...QUICK, ...this.options.timing },
     });
     this.#running = this.#worker.run();
   }

@@ -1,6 +1,7 @@
 import { setCurrentDetails, upsertMemo, workflowInfo } from '@temporalio/workflow';
 import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/run-status';
 import type { SiteFacts } from '../../src/contracts/activities';
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Asked } from '../../src/contracts/next-commands';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Attested, Finding, Receipt, RunFact, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
@@ -91,6 +92,19 @@ export class RunState {
   outageBegan(since: number | undefined, why: string): void {
     this.outageSince = since ?? workflowInfo().startTime.getTime();
     this.fact({ kind: 'outage-began', since: this.outageSince, why, ...(since === undefined && { atLeast: true }) });
+  }
+
+  /** While people were waited for, a primary came back by itself. They are told at once. */
+  primaryIsBack(cluster: string, at: number): void {
+    this.serviceBackAt = Math.min(Math.max(at, this.outageSince ?? at), Date.now());
+    const since = new Date(this.serviceBackAt).toISOString();
+    this.alarm({
+      severity: 'warning',
+      code: 'primary-is-back',
+      text: `${cluster} has been seen as the DR primary again at ${since}. No cluster was changed.`,
+      next: `This run ends by itself if ${cluster} stays primary for a minute. To keep it, pause it: \`${nextCommandOf.control('pause', workflowInfo().workflowId)}\``,
+    });
+    this.publish();
   }
 
   /** Whether clients have no primary, as far as the run knows. */
@@ -264,7 +278,8 @@ export class RunState {
       step: this.steps.at(-1)?.name,
       waitingFor: this.#waitingFor(),
       carryingOut: this.#carryingOutText(),
-      outageSince: this.outageSince === undefined ? undefined : new Date(this.outageSince).toISOString(),
+      outageSince:
+        this.outageSince === undefined || !this.serviceIsOut ? undefined : new Date(this.outageSince).toISOString(),
     };
     const key = JSON.stringify([memo.phase, memo.waitingFor, memo.carryingOut, memo.outageSince]);
     if (key === this.#lastMemo) return;

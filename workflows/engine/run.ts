@@ -143,6 +143,11 @@ export class Run {
     return decision;
   }
 
+  /** Whether somebody ordered a pause, which may not hold the run yet. */
+  get isPauseOrdered(): boolean {
+    return this.#pause !== undefined;
+  }
+
   /** The failover that asked for this run and was not acted on yet, because nothing was left to stop. */
   get pendingTakeOver(): TakenOver | undefined {
     return this.#stop instanceof TakenOver ? this.#stop : undefined;

@@ -36,6 +36,8 @@ export interface PlanRequest<R> {
   readonly gateIfNeeded?: GateName;
   /** What must be known before the gate opens, and may take time. The key holders are asked meanwhile. */
   readonly beforeGate?: (route: R) => Promise<void> | void;
+  /** Runs everything that waits for people, and looks meanwhile at what may make it pointless. */
+  readonly meanwhile?: <T>(route: R, body: () => Promise<T>) => Promise<T>;
   /** The tokens for DR operations that the run will need, or may need; undefined if it needs none. */
   readonly tokens?: (route: R) => TokenNeed | undefined;
   /** The gate that opens after everything was read again, right before what begins an outage; undefined if there is none. */
@@ -172,7 +174,8 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   };
   // If this plan does not need the key holders any more, their invitation ends. The run does not wait for the host that has the keys.
   if (!tokens?.ceremony) asked?.withdraw();
-  const [approvals] = await inParallel([open(), tokens?.ceremony && collectShares(tokens.ceremony, need)]);
+  const ask = () => inParallel([open(), tokens?.ceremony && collectShares(tokens.ceremony, need)]);
+  const [approvals] = await (request.meanwhile ? request.meanwhile(route, ask) : ask());
   tokens?.authorize({ plan, approvals });
   // The run claims its kept token before it waits: the record's copy may expire during a window.
   if (need?.kept) await tokens?.of(need.kept.cluster);

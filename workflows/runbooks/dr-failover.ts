@@ -10,6 +10,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
 import { fenceOf, finishRun, reportPrimaries } from '../procedures/roles';
+import { watchingLostPrimary } from '../procedures/lost-primary';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 
 /**
@@ -27,6 +28,7 @@ export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<
     approvePlan<FailoverRoute>(run, {
       input,
       assess: (call, again) => call.assessDrFailover({ input, ...again }),
+      meanwhile: ({ from }, body) => watchingLostPrimary(run, { deployment: input.deployment, from }, body),
       beforeGate: (route) => gatherEvidence(run, input, route, progress),
       gate: 'promote',
       endsOutage: true,
