@@ -64,7 +64,7 @@ function all<T extends z.ZodType, N extends Member | OfOneKind>(type: T, ...name
  * here does not compile. The types say which members are required; an activity checks what it cannot do without.
  */
 export const INPUT_MEMBERS = {
-  ...all(z.boolean(), 'calledBefore', 'former', 'mayBeSent', 'wayBack'),
+  ...all(z.boolean(), 'calledBefore', 'former', 'late', 'mayBeSent', 'wayBack'),
   ...all(z.number().min(0).max(3_600_000), 'everyMs'),
   ...all(clusterName, 'cluster', 'credentialOf', 'from', 'newPrimary', 'oldPrimary', 'otherCluster', 'primary'),
   ...all(clusterName, 'secondary', 'to'),
@@ -110,6 +110,7 @@ export const INPUT_MEMBERS = {
   reason: text(2_000),
   recipientPgpKey: text(20_000),
   rejected: list(list(positive)),
+  role: z.enum(['primary', 'secondary']),
   samples: positive.max(200),
   secondaries: list(clusterName),
   signals: list(z.looseObject({ signal: text(200), arrival: positive }), MOST_ARRIVALS),
@@ -145,7 +146,7 @@ const hasFilter = ({ kind, expected }: { readonly kind: string; readonly expecte
 const filterNeeded = { path: ['expected'], message: 'required for a performance secondary' };
 /** Activities that work for both kinds of replication. */
 const OF_KIND = {
-  ...all(ofKind, 'awaitReplicationDisabled', 'awaitSecondaryGone', 'awaitServiceReady', 'proveWrite'),
+  ...all(ofKind, 'awaitReplicationDisabled', 'awaitRole', 'awaitSecondaryGone', 'awaitServiceReady', 'proveWrite'),
   ...all(ofKind, 'checkFormerPrimaryDemoted', 'compareAfterDemotion', 'compareMerkleRoots', 'demotePrimary'),
   ...all(ofKind, 'disablePrimary', 'enablePrimary', 'awaitOutsideSecondary', 'followBootstrap'),
   ...all(ofKind, 'quiesceByQuota', 'revokeSecondary', 'unfenceFormerPrimary', 'writeMarker'),

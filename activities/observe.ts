@@ -252,6 +252,15 @@ export function streamsAndLives(seen: ReplicationObservation | undefined, heartb
   return seen?.mode === 'secondary' && seen.state === 'stream-wals' && isAlive(seen, heartbeatAgeMs);
 }
 
+/**
+ * A secondary that is connected and compares or copies: with a large tree that takes minutes to hours, and is no failure.
+ */
+export function comparesTrees(seen: ReplicationObservation | undefined): boolean {
+  const { mode, state = '', connectionState, peers = [] } = seen ?? {};
+  if (mode !== 'secondary' || !['merkle-diff', 'merkle-sync'].includes(state)) return false;
+  return connectionState === undefined ? peers.some((peer) => peer.connected) : connectionState === 'ready';
+}
+
 /** The freshest heartbeat of all peers, ms; undefined if none is reported. */
 export function heartbeatAge(replication: ReplicationObservation | undefined): number | undefined {
   const ages = (replication?.peers ?? []).flatMap((peer) => peer.heartbeatAgeMs ?? []);

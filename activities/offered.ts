@@ -45,7 +45,7 @@ export { assessReadiness } from './readiness/readiness';
 export { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
 export { awaitPrimaryGone, fenceLostPrimary } from './roles/other-side';
 export { awaitPrimaryBack, awaitPrimaryStays } from './roles/lost-primary';
-export { demotePrimary, promoteSecondary } from './roles/role-changes';
+export { awaitRole, demotePrimary, promoteSecondary } from './roles/role-changes';
 export { takeSnapshot } from './snapshots/snapshots';
 export { rotateBatchToken } from './tokens/batch-tokens';
 export { takeKeptToken } from './tokens/kept-tokens';

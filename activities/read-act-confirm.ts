@@ -41,6 +41,11 @@ export const TIMING = {
 };
 export type Timing = Readonly<typeof TIMING>;
 
+/** How long a parked step looks whether its state arrives anyway: less than one attempt of a waiting activity, ms. */
+export const LATE_MS = 5.5 * 3_600_000;
+/** It looks this many times less often. */
+export const LATE_POLLS = 15;
+
 /** Consecutive reads that must say "not there" before a call with a lost answer counts as without effect. */
 const STABLE_READS = 4;
 const MAX_CALLS = 3;
@@ -52,7 +57,7 @@ const MIN_POLLS = 4;
  * the last of them must have begun after the time was over. A worker that was stalled therefore polls once more.
  */
 export class Deadline {
-  readonly #ends: number;
+  #ends: number;
   #polls = 0;
   #polledAfter = false;
 
@@ -63,6 +68,12 @@ export class Deadline {
     spentMs = 0,
   ) {
     this.#ends = performance.now() + Math.max(0, ms - spentMs);
+  }
+
+  /** What is awaited is under way: the whole time begins again. */
+  restart(): void {
+    this.#ends = performance.now() + this.ms;
+    this.#polls = 0;
   }
 
   /** One read of the state. */
@@ -99,6 +110,8 @@ export async function withCredential(access: ClusterAccess, { signal }: Pick<Exe
 interface Polling<S> {
   readonly read: () => Promise<S>;
   readonly until: (state: S) => boolean;
+  /** Whether the state is under way, however long it takes: the budget counts from the last time that it is not. */
+  readonly underWay?: (state: S) => boolean;
   /** Never less than a few polls: see {@link Deadline}. */
   readonly budgetMs: number;
   readonly describe: (state: S) => string;
@@ -151,6 +164,7 @@ async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadlin
     try {
       const state = await deadline.poll(polling.read);
       if (polling.until(state)) return state;
+      if (polling.underWay?.(state) === true) deadline.restart();
       last = polling.describe(state);
     } catch (error) {
       if (!isRunbookError(error) || !error.retryable) throw error;

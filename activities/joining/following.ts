@@ -6,6 +6,7 @@ import { isRunbookError, RunbookError, orElse } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { betweenClusters, onCluster } from '../execution';
 import {
+  comparesTrees,
   describeReplication,
   heartbeatAge,
   kindName,
@@ -16,7 +17,7 @@ import {
   demandMode,
   observeReplication,
 } from '../observe';
-import { awaitState, seenInTime } from '../read-act-confirm';
+import { LATE_MS, LATE_POLLS, awaitState, seenInTime } from '../read-act-confirm';
 import { demand } from '../checks/check';
 import { hasRole } from '../checks/replication';
 
@@ -106,9 +107,12 @@ export function reportedPrimaries({
   return [...knownPrimaryClusterAddresses, primaryClusterAddress].filter((each) => each !== '');
 }
 
-/** Waits until a DR secondary streams from its primary and has everything that was written before the wait. */
-export async function awaitDrStreaming(input: BetweenClusters) {
-  const { primary, secondary } = input;
+/**
+ * Waits until a DR secondary streams from its primary and has everything that was written before the wait. One that is
+ * connected and compares trees is not late, however long it takes.
+ */
+export async function awaitDrStreaming(input: BetweenClusters & { readonly late?: boolean | undefined }) {
+  const { primary, secondary, late = false } = input;
   const { execution, signal, limits, source, target } = betweenClusters(input);
   let needed: bigint | undefined;
   const { dr } = await awaitState(execution, {
@@ -124,7 +128,9 @@ export async function awaitDrStreaming(input: BetweenClusters) {
         (dr.merkleRoot !== undefined && dr.merkleRoot === from.merkleRoot);
       return caughtUp && streamsAndLives(dr, limits.heartbeatAgeMs);
     },
-    budgetMs: limits.streamingMs,
+    underWay: ({ dr }) => comparesTrees(dr),
+    budgetMs: late ? LATE_MS : limits.streamingMs,
+    pollMs: late ? execution.timing.pollMs * LATE_POLLS : execution.timing.pollMs,
     describe: ({ dr }) => describeReplication(dr),
     needed: `${secondary} streams from ${primary}, connected and caught up`,
     cluster: secondary,
@@ -146,7 +152,9 @@ export async function awaitPerformanceSecondaries(input: {
   const following = secondaries.map(async (cluster) => {
     const seen = await seenInTime(execution, {
       ...replicationOf(clusters.of(deployment, cluster), 'performance', signal),
-      until: (state) => follows(state, addresses) && streamsAndLives(state, limits.heartbeatAgeMs),
+      // One that compares a large tree follows: to point it there again would not help it.
+      until: (state) =>
+        follows(state, addresses) && (streamsAndLives(state, limits.heartbeatAgeMs) || comparesTrees(state)),
       budgetMs: Math.min(FOLLOW_BUDGET_MS, limits.streamingMs),
       needed: `${cluster} follows ${primary}`,
     });

@@ -1,4 +1,11 @@
-import type { Authority, ChangeResult, LossEvidence, SecondaryToken } from '../../src/contracts/activities';
+import type {
+  Authority,
+  ChangeResult,
+  LossEvidence,
+  OfKind,
+  OnCluster,
+  SecondaryToken,
+} from '../../src/contracts/activities';
 import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -20,7 +27,15 @@ import { describeReplication, kindName, readKind, readStatus, replicationOf } fr
 import { primaryClusterAddrOf } from '../joining/enable-secondary';
 import { demandRole } from '../joining/following';
 import { authorisedOn, awaitIdentityOf, readClusterId } from '../tokens/operation-token';
-import { ROLE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
+import {
+  LATE_MS,
+  LATE_POLLS,
+  ROLE_TIMEOUT_MS,
+  awaitState,
+  readActConfirm,
+  resultOf,
+  seenInTime,
+} from '../read-act-confirm';
 import { equalRoots, hasReached, mayTakeOver, demandNoLoss } from '../evidence/data-evidence';
 import type { HeldWrites } from '../quiesce/held-writes';
 import { heldEvidence, verifyHeldWrites } from '../quiesce/held-writes';
@@ -204,6 +219,23 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
     at: reported.confirmedAt,
   });
   return reported;
+}
+
+/**
+ * Waits until a cluster has a role, for a step that parked because its time was over: it then goes on by itself. Reads
+ * only.
+ */
+export async function awaitRole(input: OnCluster & OfKind & { readonly role: 'primary' | 'secondary' }) {
+  const { kind, cluster, role } = input;
+  const { execution, signal, access } = onCluster(input);
+  const seen = await awaitState(execution, {
+    ...replicationOf(access, kind, signal, readStatus),
+    until: ({ mode }) => mode === role,
+    budgetMs: LATE_MS,
+    pollMs: execution.timing.pollMs * LATE_POLLS,
+    needed: `${cluster} is ${kindName(kind)} ${role}`,
+  });
+  return { observed: `${cluster}: ${describeReplication(seen)}` };
 }
 
 /** Clients do not wait for the whole budget if the other cluster can serve them: nothing was sent by then. */

@@ -250,7 +250,7 @@ export const ACTIVITY_KINDS = {
   ...all('read', 'readPathsFilter', 'readQuotas', 'readRunbookInput', 'readSignalEvents'),
   ...all('wait', 'awaitDrStreaming', 'awaitOutsideSecondary', 'awaitPerformanceSecondaries'),
   ...all('wait', 'awaitPrimaryBack', 'awaitPrimaryGone', 'awaitPrimaryStays', 'awaitReplicationDisabled'),
-  ...all('wait', 'awaitSecondaryGone', 'followBootstrap'),
+  ...all('wait', 'awaitRole', 'awaitSecondaryGone', 'followBootstrap'),
   ...all('wait', 'followDrReindex', 'probeMerkleTree', 'probeProvidedToken', 'sampleWal'),
   ...all('outage-wait', 'awaitServiceReady', 'compareAfterDemotion', 'probeService', 'readDeployment'),
   ...all('change', 'createCeremony', 'createRehearsal', 'deleteOperationTokens'),

@@ -136,7 +136,7 @@ export interface StepContext {
   readonly name: string;
   /** The order in which steps began, from 1. */
   readonly number: number;
-  /** 1, and one more for each retry that an operator decided on. */
+  /** 1, and one more for each retry: an operator decided on it, or the state of a parked step arrived. */
   readonly attempt: number;
   /** `workflowInfo().originalExecutionRunId`: differs from the activity's own Run ID after a reset. */
   readonly originalRunId: string;

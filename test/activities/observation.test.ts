@@ -1,7 +1,13 @@
 /** What is read of a deployment, with nodes away and optional fields missing, the evidence made of it, and when service is back. */
 import { join } from 'node:path';
 import { recordWorkflowId } from '../../src/contracts/record';
-import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/observe';
+import {
+  comparesTrees,
+  describeReplication,
+  heartbeatAge,
+  isAlive,
+  observeReplication,
+} from '../../activities/observe';
 import { tooSlow } from '../support/by-hand';
 import { ActivityBench, clusters, DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 
@@ -125,6 +131,20 @@ describe('what a status says', () => {
     const status = { mode: 'secondary', primaries } as unknown as Parameters<typeof observeReplication>[0];
     const seen = observeReplication(status, clock.length > 0 ? undefined : at);
     expect([heartbeatAge(seen), isAlive(seen, 5_000)]).toEqual([age, alive]);
+  });
+
+  it.each([
+    ['merkle-diff', { connectionState: 'ready' }, true],
+    ['merkle-sync', { connectionState: 'ready' }, true],
+    ['merkle-diff', { connectionState: 'transient_failure', primaries: [CONNECTED] }, false],
+    ['merkle-diff', { primaries: [CONNECTED] }, true],
+    ['merkle-diff', { primaries: [BROKEN] }, false],
+    ['idle', { connectionState: 'ready' }, false],
+    ['stream-wals', { connectionState: 'ready' }, false],
+  ])('in state %s, with %j, a secondary compares trees: %s', (state, more, compares) => {
+    const status = { mode: 'secondary', state, primaries: [], ...more } as unknown;
+    const seen = observeReplication(status as Parameters<typeof observeReplication>[0], at);
+    expect(comparesTrees(seen)).toBe(compares);
   });
 
   it('the age of a heartbeat is by the clock of the service, not of the worker', async () => {

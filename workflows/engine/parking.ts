@@ -1,6 +1,7 @@
 import type { Attested } from '../../src/contracts/run-facts';
 import type { DecisionAction, InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
+import type { StepCalls } from './activity-calls';
 import type { FailureFacts } from './failures';
 import type { RunState } from './run-state';
 import { giveReceipts } from './verdicts';
@@ -38,6 +39,11 @@ export interface StepOptions {
   readonly onFailure?: OnFailure;
   /** Key of the line that skipping the step adds to what is left to do. */
   readonly leftAs?: string;
+  /**
+   * Reads until the state that the step is for is there. If the step parked because its time was over, this looks on, and
+   * the step goes on by itself once it is there.
+   */
+  readonly arrives?: (call: StepCalls) => Promise<unknown>;
   /** Skipping counts only once a second, different person decides it too. */
   readonly skipNeedsTwo?: boolean;
 }

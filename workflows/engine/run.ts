@@ -24,6 +24,12 @@ import { fieldsOf } from '../../src/report/run-record';
 
 type VerifiedOrder = Awaited<ReturnType<typeof checks.checkControls>>['verdicts'][number];
 
+/** The time of a step was over, or what its last call did is not known: its state may still arrive. */
+const LATE: readonly string[] = ['CONFIRMATION_TIMEOUT', 'OUTCOME_UNKNOWN', 'ACTIVITY_TIMEOUT'];
+const LOOKS_ON = 'The run looks on for hours: once the state is there, the step goes on by itself.';
+const arrivedText = (step: string) =>
+  `"${step}" had parked because its time was over. Its state arrived later, and the step went on by itself.`;
+
 /** One execution of a runbook: its steps, what people send to it, and how it stops. */
 export class Run {
   /** By gate and plan: the signed approvals that already met it. When the gate opens again, they are still as old. */
@@ -133,19 +139,55 @@ export class Run {
 
   /** Parks after a step has ended: shows what failed and what each choice does, until a decision or a stop. */
   async park(step: string, failure: FailureFacts, choices: readonly Choice[]): Promise<Decision> {
+    const decision = await this.#parkUnless(() => false, step, failure, choices);
+    if (!decision) throw new TypeError('parking ended without a decision');
+    return decision;
+  }
+
+  /** @returns undefined if `arrived` came first */
+  async #parkUnless(arrived: () => boolean, step: string, failure: FailureFacts, choices: readonly Choice[]) {
     // What was decided on it before is done: it failed again.
     this.state.carriedOut({ name: step, startedAt: 0 });
-    const decision = await this.#parking.park(step, failure, choices, (ready) => this.waitFor(ready));
-    if (!decision) throw new TypeError('parking ended without a decision');
-    const { action, by } = decision;
+    const decision = await this.decisionWhile(step, failure, choices, arrived);
     // A skip is done at once.
-    if (action !== 'skip') this.state.carryOut({ step, action, by, at: Date.now() });
+    if (decision && decision.action !== 'skip')
+      this.state.carryOut({ step, action: decision.action, by: decision.by, at: Date.now() });
     return decision;
   }
 
   /** Whether somebody ordered a pause, which may not hold the run yet. */
   get isPauseOrdered(): boolean {
     return this.#pause !== undefined;
+  }
+
+  /**
+   * Parks a step. If only its time was over, one activity looks on beside it, which costs few events however long it lasts.
+   *
+   * @returns undefined if its state arrived before people decided
+   */
+  async #parkStep(
+    step: string,
+    failure: FailureFacts,
+    choices: readonly Choice[],
+    arrives: StepOptions['arrives'],
+  ): Promise<Decision | undefined> {
+    if (arrives === undefined || !LATE.includes(failure.code)) return this.park(step, failure, choices);
+    const looking = new CancellationScope({ cancellable: true });
+    let arrived = false;
+    void looking
+      .run(() => this.state.besideSteps(`Look again: ${step}`, () => arrives(activities)))
+      .then(
+        () => (arrived = true),
+        () => undefined,
+      );
+    const next = `${failure.next === undefined ? '' : `${failure.next} `}${LOOKS_ON}`;
+    try {
+      const decision = await this.#parkUnless(() => arrived, step, { ...failure, next }, choices);
+      if (!decision) this.state.finding({ severity: 'info', code: 'arrived-late', text: arrivedText(step) });
+      return decision;
+    } finally {
+      looking.cancel();
+    }
   }
 
   /** The failover that asked for this run and was not acted on yet, because nothing was left to stop. */
@@ -256,10 +298,16 @@ export class Run {
           throw new StepFailed(name, failure);
         }
         record.state = 'parked';
-        const { action, by, reason, rid } = await this.park(name, failure, [
-          { ...RETRY, effect: retryEffect },
-          ...choices,
-        ]);
+        const offered = [{ ...RETRY, effect: retryEffect }, ...choices];
+        const decision = await this.#parkStep(name, failure, offered, options.arrives);
+        if (!decision) {
+          // It reads the state before it acts.
+          record.attempt += 1;
+          record.state = 'running';
+          this.state.show();
+          continue;
+        }
+        const { action, by, reason, rid } = decision;
         switch (action) {
           case 'retry':
             // Not the run that replays this: a run that was reset again is not acknowledged yet.

@@ -158,6 +158,7 @@ async function demote(outage: Outage): Promise<Next> {
       }),
     {
       choices: [PROMOTE_BACK, LEAVE],
+      arrives: (call) => call.awaitRole({ deployment, kind, cluster: oldPrimary, role: 'secondary' }),
       onFailure: ({ code, cluster, outcomeKnown }) => {
         mayBeSent ||= !outcomeKnown || code === 'RUN_WAS_RESET';
         const refused = code === 'PRECONDITION_FAILED' || (cluster === newPrimary && SILENT.includes(code));
@@ -271,6 +272,7 @@ async function promote(outage: Outage, side: Side): Promise<Side> {
       },
       {
         choices,
+        arrives: (call) => call.awaitRole({ deployment, kind, cluster, role: 'primary' }),
         ...(tokens && side === 'new' && { retryEffect: RETRY_OR_ASK }),
         onFailure: (failure) => (failure.outcomeKnown && (wayBack || needsAnother(failure)) ? 'throw' : 'park'),
       },

@@ -90,7 +90,10 @@ async function promoteAndServe(
         run.state.left.during(rolesOf(kind), leftByPromotion(kind, to, from, `, and keep ${from} fenced`), () =>
           call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
         ),
-      { onFailure: ({ outcomeKnown }) => (outcomeKnown ? 'throw' : 'park') },
+      {
+        arrives: (call) => call.awaitRole({ deployment, kind, cluster: to, role: 'primary' }),
+        onFailure: ({ outcomeKnown }) => (outcomeKnown ? 'throw' : 'park'),
+      },
     );
   } catch (error) {
     if (error instanceof StepFailed) return error.failure;

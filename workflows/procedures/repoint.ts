@@ -46,7 +46,10 @@ export async function repointDrSecondary(
     `Wait until ${secondary} streams from ${primary}`,
     `it is not known at the end of this run whether ${secondary} catches up`,
     (call) => call.awaitDrStreaming({ deployment, primary, secondary }),
-    { choices: [STOP_HERE] },
+    {
+      choices: [STOP_HERE],
+      arrives: (call) => call.awaitDrStreaming({ deployment, primary, secondary, late: true }),
+    },
   );
   if (!streaming) return false;
   run.state.notifications.protectedAgain(secondary, primary);

@@ -78,12 +78,15 @@ async function rejoin(
   );
   // DANGER: data that only the former primary holds is out of reach from here on. Refused while no cluster serves.
   if (former === 'primary')
-    await run.step(`Demote ${secondary}`, (call) =>
-      // The snapshot may have taken hours.
-      approvals.begin(gate, (authority) => {
-        const sides = { deployment, kind, cluster: secondary, otherCluster: primary };
-        return call.demotePrimary({ ...sides, former: true, authority });
-      }),
+    await run.step(
+      `Demote ${secondary}`,
+      (call) =>
+        // The snapshot may have taken hours.
+        approvals.begin(gate, (authority) => {
+          const sides = { deployment, kind, cluster: secondary, otherCluster: primary };
+          return call.demotePrimary({ ...sides, former: true, authority });
+        }),
+      { arrives: (call) => call.awaitRole({ deployment, kind, cluster: secondary, role: 'secondary' }) },
     );
 
   // 4. Only then is it unfenced.

@@ -5,7 +5,13 @@ import { Run } from '../../../workflows/engine/run';
 
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<object>('@temporalio/workflow'),
-  CancellationScope: { current: () => ({ cancelRequested: new Promise(() => undefined) }) },
+  CancellationScope: class {
+    static current(): object {
+      return { cancelRequested: new Promise(() => undefined) };
+    }
+    readonly run = (body: () => unknown) => body();
+    readonly cancel = () => undefined;
+  },
 }));
 jest.mock('../../../workflows/engine/activity-calls', () => ({}));
 jest.mock('../../../workflows/engine/parking', () => ({
@@ -48,3 +54,23 @@ it('what people skipped is left to do under what settles it', async () => {
   left.settle('clients');
   expect(left.texts).toEqual([]);
 });
+
+it.each([
+  ['CONFIRMATION_TIMEOUT', 1],
+  ['OUTCOME_UNKNOWN', 1],
+  ['ACTIVITY_TIMEOUT', 1],
+  ['NOT_CAUGHT_UP', 0],
+  ['PRECONDITION_FAILED', 0],
+  ['NOT_APPROVED', 0],
+  ['RUN_WAS_RESET', 0],
+])(
+  'a parked step looks on only where its time was over or its outcome is not known: %s, %s times',
+  async (code, times) => {
+    const besideSteps = (_name: string, body: () => unknown) => body();
+    const state = { steps: [], left: new LeftToDo(), show: nothing, fact: nothing, carriedOut: nothing, besideSteps };
+    const run = new Run(state as never, { on: nothing } as never);
+    const arrives = jest.fn(() => new Promise(() => undefined));
+    await run.skippableStep('Promote west', 'none', () => Promise.reject(stepFailure(code, 'no')), { arrives });
+    expect(arrives).toHaveBeenCalledTimes(times);
+  },
+);
