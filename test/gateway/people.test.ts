@@ -81,7 +81,8 @@ describe('behind the gateway', () => {
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
     await runbook('henry', ['approve', lock, '--gate', 'go', '--name', 'henry'], { answers: ['approve'] });
     await run.parks(TRAFFIC);
-    await runbook('grace', ['decide', lock, '--action', 'skip', '--name', 'grace'], { answers: ['skip'] });
+    const decided = await runbook('grace', ['decide', lock, '--action', 'skip'], { answers: ['why'] });
+    expect(decided).toMatch(new RegExp(`^To be decided: ${TRAFFIC} \\(parking 1\\)\\.`, 'm'));
     expect(await run.report()).toMatchObject({ outcome: 'completed' });
     await watched;
     expect(await runbook('wendy', ['report', lock])).toContain(TRAFFIC);

@@ -5,6 +5,7 @@ import { nextCommandOf } from '../../contracts/next-commands';
 import { GATE_NAMES } from '../../contracts/plan';
 import type { RunStatus } from '../../contracts/run-status';
 import { DECISION_ACTIONS, SIGNALS } from '../../contracts/signals';
+import { escapeUntrusted } from '../../contracts/words';
 import { RunbookError } from '../../errors';
 import { newCommand, withSession } from '../command';
 import type { CommandHost } from '../command';
@@ -127,6 +128,7 @@ function decideCommand(host: CommandHost): Command {
       const { action } = options;
       const view = await readAnsweredView(session, { workflowId });
       const parked = openParking(view.status, options.parking);
+      host.context.err(`To be decided: ${escapeUntrusted(parked.step)} (parking ${parked.parkingNo}).`);
       const name = await personOf(host.context, options.name);
       const reason = await givenOrAsked(host.context, options.reason, '--reason', 'Why (everybody can read it)');
       const members = { ...parked, action, reason, name };
