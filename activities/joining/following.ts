@@ -86,12 +86,21 @@ export async function readSource(source: ClusterAccess, kind: ReplicationKind, s
     Promise.all([client[kind].status({ node, signal }), (asked = client.sys.leader({ node, signal }))]);
   const leads = async () => (await asked?.catch(orElse(signal, () => undefined)))?.isSelf === true;
   const evidence = { of: 'itself', leads } as const;
-  const [status, { leaderClusterAddress }] = await client.atActiveNode(both, { signal, evidence });
+  const [status, named] = await client.atActiveNode(both, { signal, evidence });
+  const leaderClusterAddress = named.leaderClusterAddress ?? (await redactedAddress(source, signal));
   const advertised = entry.advertisedClusterAddress === 'node-address' ? undefined : entry.advertisedClusterAddress;
   return {
     state: observeReplication(demandMode(source, status), undefined),
     addresses: new Set([leaderClusterAddress, advertised].filter((address) => address !== undefined)),
   };
+}
+
+/** Listeners with `redact_addresses` name no address without a token (facts 13.4). */
+async function redactedAddress(source: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
+  const { client } = source;
+  const read = async (node: string) => client.sys.leader({ node, signal, token: await source.credential() });
+  const named = await client.atActiveNode(read, { signal }).catch(orElse(signal, () => undefined));
+  return named?.leaderClusterAddress;
 }
 
 /** Done-criterion of update-primary (facts 2.11): the new primary is among the known ones. */

@@ -83,6 +83,8 @@ const CLUSTER = z.strictObject({
    * or one for each node. Absent: the address at which each listens.
    */
   apiAddr: z.union([z.string(), z.array(z.string())]).optional(),
+  /** `redact_addresses` of the listeners: without a token, `sys/leader` names no address. */
+  redactAddresses: z.boolean().optional(),
   /** WAL index before the first write; uint64, as a string above 2^53. */
   firstWal: z.union([z.number().int().min(0), z.string().regex(/^\d+$/)]).optional(),
 });

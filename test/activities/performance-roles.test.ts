@@ -1,7 +1,7 @@
 /** Performance roles are changed, and secondaries re-pointed, only as an approved plan allows and while it is safe. */
 import type { Authority } from '../../src/contracts/activities';
 import type { Input } from '../support/activity-environment';
-import { demotePrimary, revokeSecondary } from '../../src/simulator/roles';
+import { demotePrimary, promoteSecondary, revokeSecondary } from '../../src/simulator/roles';
 import { ActivityBench, DEPLOYMENT, holding, replicating } from '../support/activity-environment';
 import { until } from '../support/by-hand';
 
@@ -189,4 +189,18 @@ it('addresses are given only while their primary is one, knows the secondary and
   const filter = { mode: 'deny' as const, paths: ['secret/'] };
   const filtered = { ...unknown, secondary: 'europe', expected: { filter } };
   await refuses(filtered, `no paths filter under ${clusterId}`);
+});
+
+it('a parked step that looks on waits for the role that it is for, and only reads', async () => {
+  const reads = () => bench.service.calls.filter(({ path }) => path.endsWith('performance/status')).length;
+  const before = reads();
+  let seen: { readonly observed: string } | undefined;
+  const looking = bench
+    .call('awaitRole', { kind: 'performance', deployment: DEPLOYMENT, cluster: 'europe', role: 'primary' })
+    .then((result) => (seen = result));
+  await until('it looked twice', () => reads() >= before + 2);
+  expect(seen).toBeUndefined();
+  promoteSecondary(bench.cluster('europe'), 'performance', '', true);
+  expect((await looking).observed).toContain('europe: primary');
+  expect(bench.changes()).toEqual([]);
 });

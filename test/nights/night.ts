@@ -42,8 +42,10 @@ export interface Night extends Part {
   readonly nodes: number;
   readonly version: string;
   readonly batchToken: boolean;
-  /** What the nodes advertise: an address for all, one for each (both not listed), or the listed one. */
-  readonly apiAddr: 'load balancer' | 'pods' | 'listed';
+  /** What the nodes advertise: an address for all, one for each (both not listed), the listed one, or nothing without a token. */
+  readonly apiAddr: 'load balancer' | 'pods' | 'listed' | 'redacted';
+  /** After a role change, ms: longer than the budgets of a night, or short. */
+  readonly restartMs: number;
   readonly quiesce: 'quota' | 'attested';
   readonly readings: Readonly<Record<string, number | boolean>>;
   /** The runs of the morning that have faults again; the morning ends when all is well. */
@@ -106,13 +108,17 @@ export function nightOf(seed: number): Night {
       patience: pick(0, 1, 2, 4),
     };
   };
+  const [nodes, version] = [pick(1, 3), pick('1.16.20+ent', '1.21.4+ent', '2.0.4+ent')];
+  const [batchToken, quiesce] = [chance(0.3), pick('quota', 'attested')];
   return {
     ...{ seed, runbook, kind, input: inputs[runbook], clusters, drSets },
-    nodes: pick(1, 3),
-    version: pick('1.16.20+ent', '1.21.4+ent', '2.0.4+ent'),
-    batchToken: chance(0.3),
-    quiesce: pick('quota', 'attested'),
-    apiAddr: new SeededRandom(seed).derive('api_addr').pick(['load balancer', 'pods', 'listed']),
+    nodes,
+    version,
+    batchToken,
+    // Older versions have no quota that refuses every client.
+    quiesce: version.startsWith('1.16') ? 'attested' : quiesce,
+    apiAddr: new SeededRandom(seed).derive('api_addr').pick(['load balancer', 'pods', 'listed', 'redacted']),
+    restartMs: new SeededRandom(seed).derive('restart').pick([50, 50, 50, 9_000]),
     readings: {
       ...{ leaderChangeChance: pick(0, 0.3, 0.8), promoteRefusedBehindDeadSource: chance(0.5) },
       performanceSecondariesFollow: chance(0.5),

@@ -33,6 +33,7 @@ const ADVERTISED = {
   'load balancer': {},
   pods: { apiAddr: [1, 2, 3].map((pod) => `http://10.244.1.${pod}:8200`) },
   listed: { apiAddr: undefined },
+  redacted: { redactAddresses: true },
 };
 /** With healthy clusters, people try the choices that continue in turn; a run that parks more often than this is stuck. */
 const MOST_PARKINGS = 12;
@@ -75,13 +76,13 @@ export class Player {
   }
 
   static async open(night: Night): Promise<Player> {
-    const { drSets, nodes, version, quiesce, readings, batchToken, apiAddr } = night;
+    const { drSets, nodes, version, quiesce, readings, batchToken, apiAddr, restartMs } = night;
     const filters: Parameters<typeof replicating>[1] = drSets['eu'] ? { europe: FILTER } : {};
     const { topology, ...sets } = replicating(drSets, filters);
     const scenario = await Scenario.start({
       ...{ ...sets, batchToken, limits: { ...LIMITS, primaryGone: '1s', walStill: '250ms', walStillEntries: 0 } },
       topology: {
-        ...{ ...topology, readings },
+        ...{ ...topology, readings, timing: { restartMs } },
         clusters: topology.clusters?.map((each) => ({ ...each, nodes, version, ...ADVERTISED[apiAddr] })),
       },
       deployment: { quiesce, pathsFilters: filters },

@@ -30,7 +30,7 @@ export function answerFromNode(
     case 'GET sys/seal-status':
       return sealStatus(cluster, node);
     case 'GET sys/leader':
-      return leader(cluster, node);
+      return leader(cluster, node, cluster.redactsAddresses && request.token === undefined);
     case 'POST sys/unseal':
       return unseal(cluster, node, request.body);
     case 'POST sys/seal':
@@ -132,14 +132,14 @@ function mode(cluster: SimulatedCluster, kind: ReplicationKind): string {
 }
 
 /** `sys/leader`. */
-function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
+function leader(cluster: SimulatedCluster, node: SimulatedNode, redacted: boolean): ServiceAnswer {
   if (node.sealed) throw new ServiceFault(503, ['Vault is sealed']);
   const now = cluster.service.now();
   const active = cluster.leadership.serving(now);
   const self = active === node;
   // Standbys continue to name the last leader; that node itself does not.
   const { former } = cluster.leadership;
-  const named = active ?? (former === node ? undefined : former);
+  const named = redacted ? undefined : (active ?? (former === node ? undefined : former));
   return {
     status: 200,
     body: {
