@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { temporal as proto } from '@temporalio/proto';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   WorkflowExecutionAlreadyStartedError,
@@ -7,10 +8,15 @@ import {
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
 import type { Client } from '@temporalio/client';
+import { payloadConverter } from '../src/contracts/payload-converter';
 import {
+  MOST_RECORD,
   RECORD_QUERY,
   RECORD_UPDATE,
   RECORD_WORKFLOW,
+  follows,
+  isRecordHead,
+  isRecordState,
   recordWorkflowId,
   stateOf,
   written,
@@ -30,6 +36,10 @@ const WRITE_MS = 5_000;
 const OWN_MS = 5_000;
 /** How often one write is sent if no answer comes. The update ID stays the same, so it takes effect once. */
 const SENT_AT_MOST = 3;
+/** Runs of the record whose histories are searched for its last state that a worker authenticated. */
+const RUNS_LOOKED_AT = 3;
+/** Alarms that a worker remembers to have raised. */
+const MOST_RAISED = 1_000;
 /** How many writes of other workers may come first, one after the other. */
 const CONFLICTS = 20;
 
@@ -49,13 +59,18 @@ export interface KnownRecord {
 }
 
 interface Found {
+  /** As the record holds it; empty if what it holds is no state. */
   readonly state: RecordState;
+  /** What it holds is no state at all. */
+  readonly malformed?: boolean;
   /** The record's run that answered. No write goes to another run: somebody may have put it in its place. */
   readonly runId?: string;
 }
 
 interface Reading extends Found {
   readonly known: KnownRecord;
+  /** The last state that a worker authenticated. A write builds on this one, and takes the others' place. */
+  readonly authentic: RecordState;
 }
 
 export interface RecordsOptions {
@@ -65,7 +80,7 @@ export interface RecordsOptions {
   readonly taskQueue: string;
   readonly keyring: SealKeyring;
   /** Notifies people at once, regardless of what happens to the run that found the problem. */
-  readonly alarm: (deployment: string, finding: Finding) => void;
+  readonly alarm: (deployment: string, finding: Finding, id: string) => void;
   /** How long a server or a worker that does not answer is asked, ms. */
   readonly readMs?: number;
 }
@@ -79,6 +94,8 @@ export class Records {
   /** The latest head that this worker saw of each deployment. */
   readonly #seen = new Map<string, RecordHead>();
   readonly #writing = new Map<string, Promise<unknown>>();
+  /** Alarms that this worker has raised, by their IDs. */
+  readonly #raised = new Set<string>();
   /** This worker's last write, for its next one. */
   readonly #written = new Map<string, Reading & { readonly until: number }>();
 
@@ -135,14 +152,15 @@ export class Records {
     let own = this.#written.get(deployment);
     if (own && own.until < performance.now()) own = undefined;
     for (let tries = 1; ; tries += 1) {
-      const { known, state, runId } = own ?? (await this.#read(deployment, []));
+      const reading = own ?? (await this.#read(deployment, []));
+      const { known, state, runId } = reading;
       // Refused because the record already has it: the answer to its first copy was lost.
       if (write !== undefined && state.head?.mark === write.head.mark) return true;
       const changes = how(known.values);
       if (changes === undefined && own === undefined) return false;
       own = undefined;
       if (changes === undefined) continue;
-      write = this.#writeOf(deployment, state, known, changes);
+      write = this.#writeOf(deployment, reading, changes);
       if (state.head === undefined) await this.#start(deployment, state);
       try {
         await this.#send(deployment, write, runId);
@@ -162,33 +180,42 @@ export class Records {
   #remember(deployment: string, state: RecordState, runId: string): void {
     const values = new Map(Object.entries(state.entries).map(([key, { value }]) => [key, value]));
     const known = { values, head: state.head, alarms: [] };
-    this.#written.set(deployment, { known, state, runId, until: performance.now() + OWN_MS });
+    this.#written.set(deployment, { known, state, authentic: state, runId, until: performance.now() + OWN_MS });
   }
 
   /**
-   * The believed entries with the changes, under a head with the next revision. Entries that no worker marked are
-   * dropped. Entries that were marked with a missing seal key stay, in case the key comes back.
+   * The entries that a worker authenticated with the changes, under a head with the next revision. Everything else that
+   * the record holds is dropped, except entries that were marked with a missing seal key, in case the key comes back.
    */
-  #writeOf(
-    deployment: string,
-    { head, entries }: RecordState,
-    { values }: KnownRecord,
-    { put = {}, removed = [] }: RecordChanges,
-  ): RecordWrite {
+  #writeOf(deployment: string, { state, authentic }: Reading, { put = {}, removed = [] }: RecordChanges): RecordWrite {
     const { keyring, namespace: ns } = this.#options;
     const at = Date.now();
     const marked = Object.entries(put).map(([key, value]): readonly [string, RecordEntry] => [
       key,
       { value, at, mark: attest(keyring, { deployment, kind: 'record-entry', time: at }, { ns, key, value }) },
     ]);
-    const forged = Object.entries(entries).filter(
-      ([key, { mark }]) => !values.has(key) && !(key in put) && keyring.attestingKey(kidOfMark(mark)) !== undefined,
+    const kept = [...this.#ofMissingKeys(state), ...Object.entries(authentic.entries)].filter(
+      ([key]) => !removed.includes(key),
     );
-    const gone = [...removed, ...forged.map(([key]) => key)];
-    const next = Object.fromEntries([...Object.entries(entries), ...marked].filter(([key]) => !gone.includes(key)));
-    const counts = { since: head?.since ?? at, counter: (head?.counter ?? 0) + 1, digest: digestOf(next) };
+    const next = Object.fromEntries([...kept, ...marked]);
+    const changed = Object.entries(next).filter(([key, { mark }]) => state.entries[key]?.mark !== mark);
+    const gone = Object.keys(state.entries).filter((key) => !Object.hasOwn(next, key));
+    const { head } = state;
+    const since = authentic.head?.since ?? head?.since ?? at;
+    const counts = { since, counter: (head?.counter ?? 0) + 1, digest: digestOf(next) };
     const mark = attest(keyring, { deployment, kind: 'record', time: at }, { ns, ...counts });
-    return { head: { ...counts, at, mark }, put: Object.fromEntries(marked), removed: gone };
+    return { head: { ...counts, at, mark }, put: Object.fromEntries(changed), removed: gone };
+  }
+
+  /** Entries of a record that other workers wrote last, with a seal key that is missing here. Nothing proves them: they get little room. */
+  #ofMissingKeys({ head, entries }: RecordState): readonly (readonly [string, RecordEntry])[] {
+    if (head === undefined || this.#knowsKeyOf(head.mark)) return [];
+    const found = Object.entries(entries).filter(([, { mark }]) => !this.#knowsKeyOf(mark));
+    return JSON.stringify(found).length > MOST_RECORD / 4 ? [] : found;
+  }
+
+  #knowsKeyOf(mark: string): boolean {
+    return this.#options.keyring.attestingKey(kidOfMark(mark)) !== undefined;
   }
 
   async #send(deployment: string, write: RecordWrite, runId: string | undefined): Promise<void> {
@@ -210,20 +237,67 @@ export class Records {
     // The heads from before this read: a concurrent read may see a later one.
     const before = [this.#seen.get(deployment), ...others].filter((each) => this.#isHead(deployment, each));
     const alarms: Finding[] = [];
-    const { state, runId } = await this.#find(deployment, alarms);
-    const { head, entries } = state;
-    const believed = Object.entries(entries).filter(([key, entry]) => this.#isEntry(deployment, key, entry));
-    const forged = Object.keys(entries).length - believed.length;
-    const isWhole =
-      head === undefined ? believed.length === 0 : this.#isHead(deployment, head) && head.digest === digestOf(entries);
-    if (forged > 0 || !isWhole) alarms.push(notOurs(deployment, forged));
+    const { state, malformed = false, runId } = await this.#find(deployment, alarms);
+    const isWhole = !malformed && this.#isWhole(deployment, state);
+    // An entry counts only under a head that a worker made: an old one of a worker may have been put back.
+    const authentic = isWhole ? state : await this.#lastWhole(deployment, runId);
+    const { head, entries } = authentic;
+    if (!isWhole) alarms.push(notOurs(deployment, this.#forgedIn(deployment, state)));
     const lost = before.find((seen) => head === undefined || head.since > seen.since || head.counter < seen.counter);
     if (lost) alarms.push(wentBack(deployment, head, lost));
-    this.#see(deployment, isWhole ? head : undefined, lost !== undefined);
-    for (const each of alarms) this.#options.alarm(deployment, each);
+    this.#see(deployment, head, lost !== undefined);
+    for (const each of alarms) this.#raise(deployment, each, state.head?.mark ?? '');
+    const believed = Object.entries(entries).filter(([key, entry]) => this.#isEntry(deployment, key, entry));
     const values = new Map(believed.map(([key, { value }]) => [key, value]));
     const known = { values, head: isWhole ? head : undefined, alarms };
-    return { known, state, ...(runId !== undefined && { runId }) };
+    return { known, state, authentic, ...(runId !== undefined && { runId }) };
+  }
+
+  /** Raises an alarm once by deployment, kind and state of the record, however often that is read, by however many workers. */
+  #raise(deployment: string, finding: Finding, headMark: string): void {
+    const about = JSON.stringify([this.namespace, deployment, finding.code, headMark]);
+    const id = createHash('sha256').update(about).digest('base64url').slice(0, 32);
+    if (this.#raised.has(id)) return;
+    if (this.#raised.size >= MOST_RAISED) this.#raised.clear();
+    this.#raised.add(id);
+    this.#options.alarm(deployment, finding, id);
+  }
+
+  /** Whether a worker's head covers these entries, and each of them is as a worker marked it. */
+  #isWhole(deployment: string, { head, entries }: RecordState): boolean {
+    if (head === undefined) return Object.keys(entries).length === 0;
+    const isCovered = this.#isHead(deployment, head) && head.digest === digestOf(entries);
+    return isCovered && this.#forgedIn(deployment, { entries }) === 0;
+  }
+
+  /** Entries that no worker marked. Whether one of a missing seal key is forged cannot be known. */
+  #forgedIn(deployment: string, { entries }: Pick<RecordState, 'entries'>): number {
+    const isForged = ([key, entry]: readonly [string, RecordEntry]) =>
+      this.#knowsKeyOf(entry.mark) && !this.#isEntry(deployment, key, entry);
+    return Object.entries(entries).filter(isForged).length;
+  }
+
+  /**
+   * The last state of the record that a worker authenticated, from the histories of its last runs. Nobody can add to a
+   * history what a worker did not write under the next revision. Empty if there is none, or if it cannot be read: the
+   * alarm says that the list of tokens is incomplete.
+   */
+  async #lastWhole(deployment: string, newest: string | undefined): Promise<RecordState> {
+    const { temporal, readMs = READ_MS } = this.#options;
+    const until = Date.now() + readMs;
+    let runId = newest;
+    try {
+      for (let runs = 0; runs < RUNS_LOOKED_AT && runId; runs += 1) {
+        const handle = temporal.workflow.getHandle(recordWorkflowId(deployment), runId);
+        const { events } = await temporal.withDeadline(until, () => handle.fetchHistory());
+        const found = statesIn(events ?? []).findLast((state) => state.head && this.#isWhole(deployment, state));
+        if (found) return found;
+        runId = events?.[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId ?? undefined;
+      }
+    } catch {
+      // The state of the record itself was read: what it says is known to be wrong, whatever its history would say.
+    }
+    return { entries: {} };
   }
 
   /** After the record went back and this was reported, it is compared with its present state. */
@@ -261,7 +335,8 @@ export class Records {
       if (status.name !== 'RUNNING')
         return { state: await this.#restored(deployment, isOurs ? runId : undefined, alarms) };
       if (!isOurs) throw anothers(deployment, type, queue);
-      return { state: stateOf(await asked), runId };
+      const held = await asked;
+      return { state: stateOf(held), malformed: !isRecordState(held), runId };
     });
   }
 
@@ -276,7 +351,9 @@ export class Records {
       for await (const run of temporal.workflow.list({ query })) if (run.taskQueue === taskQueue) runId ??= run.runId;
     if (runId === undefined) return { entries: {} };
     // It ended: nothing can write to it any more.
-    const last = stateOf(await temporal.workflow.getHandle(workflowId, runId).query(RECORD_QUERY));
+    const held = stateOf(await temporal.workflow.getHandle(workflowId, runId).query(RECORD_QUERY));
+    // What was wrong with it must not go on.
+    const last = this.#isWhole(deployment, held) ? held : await this.#lastWhole(deployment, runId);
     await this.#start(deployment, last);
     alarms.push(wasEnded(deployment, runId));
     return last;
@@ -299,11 +376,27 @@ export class Records {
   }
 
   #isHead(deployment: string, head: unknown): head is RecordHead {
+    if (!isRecordHead(head)) return false;
     const { keyring, namespace: ns } = this.#options;
-    const { since, counter, at, digest, mark } = { ...(head as RecordHead | undefined) };
-    const facts = { deployment, kind: 'record', time: at ?? 0 } as const;
-    return isAttested(keyring, facts, { ns, since, counter, digest }, mark);
+    const { since, counter, at, digest, mark } = head;
+    return isAttested(keyring, { deployment, kind: 'record', time: at }, { ns, since, counter, digest }, mark);
   }
+}
+
+/** The states that a run of the record had, by its history: the one it began with, and one after each write that followed. */
+function statesIn(events: readonly proto.api.history.v1.IHistoryEvent[]): RecordState[] {
+  const [started] = events;
+  const argument = (payloads: proto.api.common.v1.IPayloads | null | undefined): unknown => {
+    const [payload] = payloads?.payloads ?? [];
+    return payload && payloadConverter.fromPayload(payload);
+  };
+  const states = [stateOf(argument(started?.workflowExecutionStartedEventAttributes?.input))];
+  for (const { workflowExecutionUpdateAcceptedEventAttributes: accepted } of events) {
+    const state = states.at(-1);
+    const write = argument(accepted?.acceptedRequest?.input?.args);
+    if (accepted && state && follows(state, write)) states.push(written(state, write));
+  }
+  return states;
 }
 
 function digestOf(entries: RecordState['entries']): string {

@@ -204,11 +204,13 @@ export async function settleGeneration(input: {
 }): Promise<GenerationOutcome> {
   const execution = currentExecution();
   const { clusters, signal } = execution;
-  const { deployment, cluster, attempt, mayBeSent } = input;
+  const { deployment, cluster, attempt } = input;
   const asked = await askedOf(input, input.ceremony);
   const { kind } = asked.invitation;
   // The result of the last share was written to the record before the worker could report it.
-  const noted = mayBeSent && attempt ? await notedOf(asked, attempt) : undefined;
+  const { noted, isUnread = false } = attempt ? await noteOf(asked, attempt, input.mayBeSent) : {};
+  // The note decides, and not what the run says of itself: the share may have been given, whoever denies it.
+  const mayBeSent = input.mayBeSent || noted !== undefined || isUnread;
   const made = tokenIn(noted);
   if (made) return made;
   // Already reported; whether its attempt was cancelled is unknown.
@@ -231,6 +233,16 @@ export async function settleGeneration(input: {
       next: 'again',
       findings: [...reported, attemptLeft(cluster, attempt, `it could not be read (${error.code})`)],
     };
+  }
+}
+
+/** The note about a last share. If the run does not wait for one, a record that cannot be read keeps no slot occupied. */
+async function noteOf(asked: Asked, attempt: OwnAttempt, isAwaited: boolean) {
+  try {
+    return { noted: await notedOf(asked, attempt) };
+  } catch (error) {
+    if (isAwaited || !isRunbookError(error)) throw error;
+    return { isUnread: true };
   }
 }
 

@@ -207,9 +207,15 @@ export function raiseAlarm(
   });
 }
 
-/** As {@link raiseAlarm}, about the record itself. */
-export function raiseRecordAlarm(tellers: Tellers, ns: string, deployment: string, finding: Finding): void {
-  raiseAlarm(tellers, { ns, wid: recordWorkflowId(deployment), rid: '', id: randomUUID(), deployment }, finding);
+/** As {@link raiseAlarm}, about the record itself. @param id - the same for the same alarm, whoever raises it */
+export function raiseRecordAlarm(
+  tellers: Tellers,
+  ns: string,
+  deployment: string,
+  finding: Finding,
+  id: string = randomUUID(),
+): void {
+  raiseAlarm(tellers, { ns, wid: recordWorkflowId(deployment), rid: '', id, deployment }, finding);
 }
 
 /**

@@ -16,9 +16,12 @@ export const MOST_BYTES = 20 * 1024;
  * The payloads of a signal or an update as they may be decoded. Payloads that are too long are replaced by an empty one, which
  * becomes the marker: megabytes of small values would take seconds at each replay of the run.
  */
-export function withinBounds<P extends { readonly data?: Uint8Array | null }>(payloads: readonly P[]): P[] {
+export function withinBounds<P extends { readonly data?: Uint8Array | null }>(
+  payloads: readonly P[],
+  most = MOST_BYTES,
+): P[] {
   const bytes = payloads.reduce((sum, { data }) => sum + (data?.length ?? 0), 0);
-  return bytes > MOST_BYTES ? [{} as P] : [...payloads];
+  return bytes > most ? [{} as P] : [...payloads];
 }
 
 /** Names of the signals that every runbook accepts. */

@@ -136,7 +136,7 @@ async function prepare(
       ...{ keyRecords, sealKeyring, signingKey, temporal, reportDirectory, log, timing: options.timing },
       records: new Records({
         ...{ temporal, namespace, taskQueue, keyring: sealKeyring },
-        alarm: (deployment, finding) => raiseRecordAlarm(dependencies, namespace, deployment, finding),
+        alarm: (deployment, finding, id) => raiseRecordAlarm(dependencies, namespace, deployment, finding, id),
       }),
     };
     const clusters = new Clusters(dependencies);

@@ -169,6 +169,18 @@ describe('what became of an attempt is found out by any worker, without the keys
     expect([how, states()]).toEqual([ended, []]);
   });
 
+  it('one whose last share is noted may have a token, whatever the run says of it', async () => {
+    const attempt = await started();
+    const { clusterId } = bench.cluster('west');
+    const noted = { version: 1, ...bench.run, deployment: DEPLOYMENT, cluster: 'west', clusterId } as const;
+    const of = { id: attempt.id, mark: attempt.mark, cid: burst.ceremony.cid };
+    await bench.ledger.write({ ...noted, ...of, state: 'under-way', at: new Date().toISOString() });
+    await cancelled();
+    const { findings } = await settle(attempt, false);
+    expect(findings).toEqual([ORPHAN]);
+    expect(states()).toEqual(['orphan']);
+  });
+
   it('one on a cluster that was promoted meanwhile: it has none any more', async () => {
     const attempt = await started();
     const promoted = { status: 400, errors: ['DR operation tokens can only be generated on a DR secondary'] };

@@ -292,11 +292,15 @@ export class Scenario {
     temporal: Client = this.client,
     readMs?: number,
     keyring: SealKeyring = this.sealKeyring,
+    raised: string[] = [],
   ): Records {
     return new Records({
       ...{ temporal, namespace: temporalServer().namespace, taskQueue: this.taskQueue },
       keyring,
-      alarm: (_deployment, finding) => void alarms.push(finding),
+      alarm: (_deployment, finding, id) => {
+        alarms.push(finding);
+        raised.push(id);
+      },
       readMs,
     });
   }

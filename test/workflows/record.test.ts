@@ -6,6 +6,7 @@ import { RECORD_QUERY, RECORD_UPDATE, RECORD_WORKFLOW, recordWorkflowId } from '
 import type { RecordState } from '../../src/contracts/record';
 import type { Finding } from '../../src/contracts/run-facts';
 import { newSealKey, SealKeyring } from '../../src/keys';
+import { until } from '../support/by-hand';
 import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 
@@ -14,9 +15,12 @@ let scenario: Scenario;
 let deployment: string;
 let handle: WorkflowHandle;
 let alarms: Finding[];
+/** The IDs of the alarms. */
+let raised: string[];
 let count = 0;
 
-const worker = (client?: Client, readMs?: number) => scenario.recordsOfAWorker(alarms, client, readMs);
+const worker = (client?: Client, readMs?: number) =>
+  scenario.recordsOfAWorker(alarms, client, readMs, undefined, raised);
 const put = (records: Records, key: string) => records.change(deployment, () => ({ put: { [key]: key } }));
 const keys = async (records: Records) => [...(await records.read(deployment)).values.keys()].sort();
 const codes = () => alarms.map(({ code }) => code);
@@ -53,6 +57,7 @@ describe('the record', () => {
     deployment = `${scenario.name}-${(count += 1)}`;
     handle = scenario.client.workflow.getHandle(recordWorkflowId(deployment));
     alarms = [];
+    raised = [];
   });
   afterEach(() => handle.terminate('end of the test').catch(() => undefined));
 
@@ -146,8 +151,99 @@ describe('the record', () => {
     const { head: whole } = await stored();
     const removal = { head: { ...whole, counter: (whole?.counter ?? 0) + 1 }, put: {}, removed: ['a'] };
     await handle.executeUpdate(RECORD_UPDATE, { args: [removal] });
-    expect(await keys(worker())).toEqual(['d']);
+    expect(await keys(worker())).toEqual(['a', 'd']);
     expect(codes()).toEqual(['record-not-ours']);
+  });
+
+  /** What a writer to the namespace without keys may send: under the next revision, with nothing that a worker marked. */
+  const forge = async (write: object, head: object = {}) => {
+    const now = (await stored()).head;
+    const next = { ...now, counter: (now?.counter ?? 0) + 1, ...head };
+    await handle.executeUpdate(RECORD_UPDATE, { args: [{ put: {}, removed: [], head: next, ...write }] });
+  };
+  const MARK = 'kid.AAAA';
+
+  it.each([
+    ['an entry that is null', { put: { a: null } }],
+    ['an entry without a mark', { put: { a: { value: 1, at: 1 } } }],
+    ['an entry with a time that is none', { put: { a: { value: 1, at: 'now', mark: MARK } } }],
+    ['a mark without end', { put: { a: { value: 1, at: 1, mark: 'x'.repeat(201) } } }],
+    ['a key without end', { put: { ['x'.repeat(301)]: { value: 1, at: 1, mark: MARK } } }],
+    ['removed keys that are none', { removed: [null] }],
+    ['a head that is null', { head: null }],
+  ])('refuses a write with %s', async (_what, write) => {
+    await put(worker(), 'a');
+    await expect(forge(write)).rejects.toThrow();
+    expect(await keys(worker())).toEqual(['a']);
+    expect(codes()).toEqual([]);
+  });
+
+  it.each([
+    ['in the future of all calendars', { since: 9e15 }],
+    ['before all time', { at: -1 }],
+    ['that is a text', { since: '1' }],
+  ])('refuses a head with a time %s', async (_what, head) => {
+    await put(worker(), 'a');
+    await expect(forge({}, head)).rejects.toThrow();
+    expect(await keys(worker())).toEqual(['a']);
+  });
+
+  it('does not grow beyond what can be read, and the next write of a worker is whole again', async () => {
+    await put(worker(), 'a');
+    const large = { value: 'x'.repeat(100_000), at: 1, mark: MARK };
+    const fill = async () => {
+      for (let number = 1; number < 20; number += 1) await forge({ put: { [`f${number}`]: large } });
+    };
+    await expect(fill()).rejects.toThrow();
+    const records = worker();
+    expect(await keys(records)).toEqual(['a']);
+    expect(codes()).toEqual(['record-not-ours']);
+    await put(records, 'b');
+    alarms.length = 0;
+    expect(await keys(worker())).toEqual(['a', 'b']);
+    expect(codes()).toEqual([]);
+  });
+
+  it('keeps its entries if somebody else removes them all: they are read, and written, from its history', async () => {
+    const records = worker();
+    await put(records, 'a');
+    await put(records, 'b');
+    await forge({ removed: ['a', 'b'] });
+    expect((await stored()).entries).toEqual({});
+    expect(await keys(worker())).toEqual(['a', 'b']);
+    const writer = worker();
+    await put(writer, 'c');
+    alarms.length = 0;
+    expect(await keys(worker())).toEqual(['a', 'b', 'c']);
+    expect(codes()).toEqual([]);
+  });
+
+  it('believes no old entry of a worker that somebody puts back', async () => {
+    const records = worker();
+    await put(records, 'a');
+    const { entries } = await stored();
+    await records.change(deployment, () => ({ removed: ['a'], put: { b: 1 } }));
+    await forge({ put: { a: entries['a'] } });
+    expect(await keys(worker())).toEqual(['b']);
+    await put(worker(), 'c');
+    expect(await keys(worker())).toEqual(['b', 'c']);
+  });
+
+  it('does not go on with what was wrong with it if somebody ends it', async () => {
+    await put(worker(), 'a');
+    await forge({ removed: ['a'] });
+    await handle.terminate('to keep the poison');
+    expect(await keys(worker())).toEqual(['a']);
+    expect(codes()).toEqual(['record-ended']);
+  });
+
+  it('raises one alarm by kind and state, with one ID for all workers', async () => {
+    await put(worker(), 'a');
+    await forge({ removed: ['a'] });
+    const [one, other] = [worker(), worker()];
+    for (const each of [one, one, one, other]) await keys(each);
+    expect(codes()).toEqual(['record-not-ours', 'record-not-ours']);
+    expect(new Set(raised).size).toBe(1);
   });
 
   it('an entry of a seal key that was taken away too early is told, and is there again with its key', async () => {
@@ -208,6 +304,34 @@ describe('the record', () => {
     await scenario.startWorker();
     const next = await run();
     expect(next.findings).toEqual([expect.objectContaining({ severity: 'critical', code: 'record-went-back' })]);
+    // The next one looks at the newest completed run, which the server lists a moment later.
+    await until('both runs are listed', async () => {
+      const query = `WorkflowId = "${next.workflowId}" AND ExecutionStatus = "Completed"`;
+      return (await scenario.client.workflow.count(query)).count === 2;
+    });
     expect(await run()).toMatchObject({ findings: [] });
+  });
+
+  it('keeps no failover from beginning, whatever somebody put into it', async () => {
+    const { taskQueue, service } = scenario;
+    const workflowId = recordWorkflowId(scenario.name);
+    const handle = scenario.client.workflow.getHandle(workflowId);
+    await service.cluster('east').kill();
+    await scenario.recordsOfAWorker().change(scenario.name, () => ({ put: { 'a note': 3 } }));
+    const { head } = await stateOf(scenario.name);
+    const forged = { put: { 'a note': { value: 1, at: 1, mark: '' } }, removed: [], head };
+    await handle.executeUpdate(RECORD_UPDATE, {
+      args: [{ ...forged, head: { ...head, counter: 1 + (head?.counter ?? 0) } }],
+    });
+    const poisoned = await scenario.run('drFailover', { dryRun: true });
+    expect(await poisoned.report()).toMatchObject({ outcome: 'planned' });
+
+    await handle.terminate('to put another one in its place');
+    const entries = { a: null, b: { value: 1, at: 9e15, mark: 1 } };
+    await scenario.client.workflow.start(RECORD_WORKFLOW, { workflowId, taskQueue, args: [{ entries, head: 1 }] });
+    const replaced = await scenario.run('drFailover', { dryRun: true });
+    const report = await replaced.report();
+    expect(report).toMatchObject({ outcome: 'planned' });
+    expect(report.findings).toContainEqual(expect.objectContaining({ severity: 'critical', code: 'record-went-back' }));
   });
 });

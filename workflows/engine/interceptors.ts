@@ -14,6 +14,7 @@ import type {
   WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
 import type { Finding, StepContext } from '../../src/contracts/run-facts';
+import { MOST_RECORD, RECORD_WORKFLOW } from '../../src/contracts/record';
 import { withinBounds } from '../../src/contracts/signals';
 import type { ActivityRecord, Served, ShownFailure, StepPosition } from '../../src/report/run-record';
 import { fieldsOf, listOf, shownError } from '../../src/report/run-record';
@@ -70,7 +71,9 @@ const arrivals: WorkflowInternalsInterceptor = {
   activate: (input, next) => {
     for (const { signalWorkflow: signal, doUpdate: update } of input.activation.jobs ?? []) {
       if (signal?.signalName?.startsWith(RESERVED)) signal.signalName = signal.signalName.replace('__', '');
-      for (const sent of [signal, update]) if (sent?.input) sent.input = withinBounds(sent.input);
+      // Workers put several entries of a record at once.
+      const most = workflowInfo().workflowType === RECORD_WORKFLOW ? MOST_RECORD : undefined;
+      for (const sent of [signal, update]) if (sent?.input) sent.input = withinBounds(sent.input, most);
     }
     next(input);
   },
