@@ -229,6 +229,18 @@ describe('the record', () => {
     expect(await keys(worker())).toEqual(['b', 'c']);
   });
 
+  it('believes no value but the one that was marked, although head and marks are a worker’s', async () => {
+    await put(worker(), 'a');
+    const state = await stored();
+    await handle.terminate('to put another one in its place');
+    const forged = { ...state, entries: { a: { ...state.entries['a'], value: 'forged' } } };
+    const { taskQueue } = scenario;
+    const workflowId = recordWorkflowId(deployment);
+    await scenario.client.workflow.start(RECORD_WORKFLOW, { workflowId, taskQueue, args: [forged] });
+    expect([...(await worker().read(deployment)).values.values()]).not.toContain('forged');
+    expect(codes()).toEqual(['record-not-ours']);
+  });
+
   it('does not go on with what was wrong with it if somebody ends it', async () => {
     await put(worker(), 'a');
     await forge({ removed: ['a'] });
