@@ -94,7 +94,7 @@ function fixCredential({ name, deployment, credential }: ClusterEntry): string {
 
 /** What stops the workers without being a fault of their credential. */
 function fixOf(entry: ClusterEntry, { error = '', httpStatus }: CredentialFacts): string {
-  if (BROKEN.has(error)) return stopBroken(entry.name, httpStatus);
+  if (BROKEN.has(error)) return fixServerError(entry.name, { code: error, httpStatus });
   if (error === 'RATE_LIMITED')
     return `A rate-limit quota of ${entry.name} refuses the workers ("vault list sys/quotas/rate-limit"): raise it, or exempt the paths that the workers call. During an outage it would refuse them too.`;
   return fixCredential(entry);
@@ -112,16 +112,46 @@ export function credentialWorks(entry: ClusterEntry, facts: CredentialFacts): Ch
 /** Codes of a cluster that answers but cannot serve, whatever the token. */
 export const BROKEN: ReadonlySet<string> = new Set(['AUDIT_DEVICE_BLOCKED', 'SERVICE_ERROR']);
 
+/** A performance secondary without a connection to its primary (facts 13.11). */
+export const CANNOT_FORWARD =
+  'Until it does, it serves reads and refuses the writes that belong to the primary (500 "cannot forward").';
+
+/** How a cluster that refuses writes for that reason gets its primary back. It must not be stopped: it serves reads. */
+export function followPrimary(cluster: string): string {
+  return `Make sure that ${cluster} reaches the cluster port of its performance primary. If it does not connect by itself, start secondaryRepointing of ${cluster} to that primary with {"kind": "performance"}. Do not stop ${cluster}, and start no failover from it.`;
+}
+
+/** The likely causes of an error of the service itself, and what ends them. */
+function causesOf(cluster: string, httpStatus: number | undefined): readonly [why: string, fix: string] {
+  // 501 and 502 have other causes.
+  return httpStatus === 500
+    ? [
+        `Either the storage of ${cluster} is full (check \`df\` on its nodes, and the service log for "no space left on device"), or its audit device is blocked (no new line in the audit log).`,
+        'unblock its audit devices and free its storage',
+      ]
+    : [`Calls to ${cluster} fail inside the service: read its log.`, 'fix what it reports'];
+}
+
+/** After one answer or one failed write, which is no reason to stop a cluster. */
+function lookAgain(cluster: string, httpStatus: number | undefined): string {
+  const [why, fix] = causesOf(cluster, httpStatus);
+  return `${why} If so, ${fix}. Then look again: \`runbook readiness\`. If every write or every call with a token still fails, follow "The primary answers, but is broken" in docs/on-call.md.`;
+}
+
+/**
+ * What helps against an error of the service itself. That the audit device is blocked is concluded from several agreeing
+ * facts: health 200, and two calls with a token that fail at the same node.
+ */
+export function fixServerError(
+  cluster: string,
+  { code, httpStatus }: { readonly code: string; readonly httpStatus?: number | undefined },
+): string {
+  return code === 'AUDIT_DEVICE_BLOCKED' ? stopBroken(cluster, httpStatus) : lookAgain(cluster, httpStatus);
+}
+
 /** The way out if a primary answers but serves nobody. Sealing it through its API needs a call that works. */
 export function stopBroken(cluster: string, httpStatus: number | undefined): string {
-  // 501 and 502 have other causes.
-  const [why, fix] =
-    httpStatus === 500
-      ? [
-          `Either the storage of ${cluster} is full (check \`df\` on its nodes, and the service log for "no space left on device"), or its audit device is blocked (no new line in the audit log).`,
-          'unblock its audit devices and free its storage',
-        ]
-      : [`Calls to ${cluster} fail inside the service: read its log.`, 'fix what it reports'];
+  const [why, fix] = causesOf(cluster, httpStatus);
   return `${why} A drSwitchover writes to ${cluster} and cannot work until it serves again: ${fix}. If that takes too long, stop the service on every node of ${cluster} (\`systemctl stop vault\`; a seal call fails while its audit device is blocked), keep it cut off from its clients, then start drFailover.`;
 }
 

@@ -6,7 +6,7 @@ import { drSetOf } from '../../src/inventory';
 import { describeReplication, heartbeatAge } from '../observe';
 import type { ClusterAccess } from '../clusters';
 import { check, notCheckable } from './check';
-import { BROKEN, credentialFacts, stopBroken } from './credentials';
+import { BROKEN, credentialFacts, fixServerError } from './credentials';
 import { heartbeatText, isConnected, mayBeOneSet, soundTree, streams } from './replication';
 import { DEMOTE } from './tokens';
 
@@ -235,7 +235,7 @@ export async function brokenPrimaries(
     const { error = '', httpStatus } = await credentialFacts(primary, () => primary.credential(), [DEMOTE], signal);
     const observed = `it answers as primary, but calls with a token fail (${error})`;
     const needed = 'a primary that serves, or one that does not answer';
-    const next = stopBroken(cluster, httpStatus);
+    const next = fixServerError(cluster, { code: error, httpStatus });
     return check('no primary is broken', cluster, !BROKEN.has(error), { observed, needed, next });
   });
   return (await Promise.all(judged)).filter(({ verdict }) => verdict === 'fail');

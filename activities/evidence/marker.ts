@@ -1,15 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { apiPathOf } from '../../src/vault';
 import type { KeyPlace } from '../../src/vault';
 import { causeOf, check } from '../checks/check';
 import { NotRead, within } from '../checks/within';
-import { BROKEN, stopBroken } from '../checks/credentials';
+import { BROKEN, followPrimary, fixServerError } from '../checks/credentials';
 import type { Rights } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
 import { TOKEN_ENDED } from '../logins';
+import { readStatus } from '../observe';
 
 /** The key beside the marker. Plans and readiness write it and read it back; on a new primary it proves a write. */
 const BESIDE = '-after';
@@ -104,7 +105,10 @@ export async function checkMarker(access: ClusterAccess, deployment: Deployment,
     }
     if (!isRunbookError(error)) throw error;
     const reads = path !== undefined && error.code === 'SERVICE_ERROR' ? ', while reads are answered' : '';
-    return failed(`${error.observed ?? causeOf(error)}${reads}`, markerFix(name, path, error));
+    const { mode } = await readStatus(access, 'performance', signal).catch(orElse(signal, () => ({ mode: undefined })));
+    const forwards = mode === 'secondary' && path !== undefined && error.code === 'SERVICE_ERROR';
+    const fix = forwards ? followPrimary(name) : markerFix(name, path, error);
+    return failed(`${error.observed ?? causeOf(error)}${reads}`, fix);
   }
 }
 
@@ -114,7 +118,7 @@ function slowFix(cluster: string): string {
 
 function markerFix(cluster: string, path: string | undefined, { code, next, httpStatus }: RunbookError): string {
   // A failed look at one mount says nothing about the storage of the cluster.
-  if (BROKEN.has(code) && path !== undefined) return stopBroken(cluster, httpStatus);
+  if (BROKEN.has(code) && path !== undefined) return fixServerError(cluster, { code, httpStatus });
   switch (path === undefined ? undefined : code) {
     case 'PERMISSION_DENIED':
       return `Add to the policy of the credential of ${cluster}: path "${path}" { capabilities = ["create", "read", "update"] }`;

@@ -1,8 +1,8 @@
-import { BROKEN, stopBroken } from '../checks/credentials';
+import { BROKEN, CANNOT_FORWARD, fixServerError, followPrimary, stopBroken } from '../checks/credentials';
 import { quotasOfRuns } from '../checks/quiesce';
 import type { OnCluster, OfKind } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import { diagnoseServerError } from '../../src/vault';
 import type { KeyPlace } from '../../src/vault';
@@ -19,6 +19,8 @@ interface ServiceReadyResult {
   readonly findings?: readonly Finding[];
   /** A run's replicated quota refuses clients here; `not-known` if the quotas could not be read. */
   readonly clientsRefused?: 'by-quota' | 'not-known';
+  /** It takes the place of a performance secondary: it serves writes only once it follows the performance primary. */
+  readonly followsPrimary?: true;
 }
 
 /** The cluster that must serve as primary of this kind. */
@@ -100,9 +102,18 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
     });
   });
   if (typeof ready === 'string') throw new TypeError('ready without evidence');
-  const left = await quotasOfRuns(access, signal);
+  const [left, follows] = await Promise.all([
+    quotasOfRuns(access, signal),
+    kind === 'dr' && isFollower(access, signal),
+  ]);
   const clientsRefused = left === undefined ? 'not-known' : left.length > 0 ? 'by-quota' : undefined;
-  return { ...ready, ...(clientsRefused && { clientsRefused }) };
+  return { ...ready, ...(clientsRefused && { clientsRefused }), ...(follows && { followsPrimary: true }) };
+}
+
+/** Whether a cluster is a performance secondary; false also if it does not answer. */
+async function isFollower(access: ClusterAccess, signal: AbortSignal): Promise<boolean> {
+  const { mode } = await readStatus(access, 'performance', signal).catch(orElse(signal, () => ({ mode: undefined })));
+  return mode === 'secondary';
 }
 
 function notRead(cluster: string, code: string): Finding {
@@ -119,6 +130,7 @@ export async function proveWrite(input: ServeInput) {
   const { cluster } = input;
   const { execution, signal, limits, access } = clusterToServe(input);
   let last: unknown;
+  let failures = 0;
   try {
     await awaitAnswer(execution, {
       read: async () => {
@@ -128,6 +140,7 @@ export async function proveWrite(input: ServeInput) {
         const write = access.client.keyValue.write({ ...beside, data: { writtenOn: cluster } }, options);
         return named(access, options, write).catch((error: unknown): never => {
           last = error;
+          failures += 1;
           throw error;
         });
       },
@@ -138,7 +151,8 @@ export async function proveWrite(input: ServeInput) {
   } catch (error) {
     if (!isRunbookError(error)) throw error;
     const text = `${cluster} accepted no write from the workers: ${error.code}${error.observed === undefined ? '' : `, ${error.observed}`}.`;
-    const broken = isRunbookError(last) && BROKEN.has(last.code) ? stopBroken(cluster, last.httpStatus) : undefined;
+    const broken =
+      isRunbookError(last) && BROKEN.has(last.code) ? await brokenFix(access, last, failures, signal) : undefined;
     const fix = broken ?? error.next;
     const next = `Check immediately whether clients can write to ${cluster}. ${fix ?? ''}`.trim();
     throw error.with({
@@ -148,6 +162,22 @@ export async function proveWrite(input: ServeInput) {
     });
   }
   return { writtenAt: Date.now(), observed: 'write done' };
+}
+
+/** This many failed writes, and none that succeeded, agree that the cluster is broken. */
+const AGREEING_WRITES = 3;
+
+/** A cluster is stopped only for what several facts agree on, and never for want of its own primary. */
+async function brokenFix(
+  access: ClusterAccess,
+  error: RunbookError,
+  failures: number,
+  signal: AbortSignal,
+): Promise<string> {
+  const cluster = access.entry.name;
+  if (error.code === 'SERVICE_ERROR' && (await isFollower(access, signal)))
+    return `${cluster} is a performance secondary, and may not be connected to its primary. ${CANNOT_FORWARD} ${followPrimary(cluster)}`;
+  return failures >= AGREEING_WRITES ? stopBroken(cluster, error.httpStatus) : fixServerError(cluster, error);
 }
 
 /** The access to a cluster that must serve, with the credential from before the role change. */

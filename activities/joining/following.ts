@@ -1,5 +1,6 @@
 import type { BetweenClusters, OfKind, OnCluster } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
+import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Limits } from '../../src/inventory';
 import { isRunbookError, RunbookError, orElse } from '../../src/errors';
@@ -19,6 +20,7 @@ import {
 } from '../observe';
 import { LATE_MS, LATE_POLLS, awaitState, seenInTime } from '../read-act-confirm';
 import { demand } from '../checks/check';
+import { CANNOT_FORWARD, followPrimary } from '../checks/credentials';
 import { hasRole } from '../checks/replication';
 
 /** The roles of a cluster for both kinds of replication, as its active node reports them. */
@@ -172,6 +174,29 @@ export async function awaitPerformanceSecondaries(input: {
       : { cluster, follows: true, observed: describeReplication(seen) };
   });
   return { following: await Promise.all(following) };
+}
+
+/**
+ * Whether a promoted DR secondary of a performance secondary follows the performance primary. It finds that primary by
+ * itself (facts 13.11). Until then it serves reads, and refuses the writes that belong to the primary.
+ */
+export async function awaitPerformancePrimary(input: OnCluster) {
+  const { execution, signal, limits, access } = onCluster(input);
+  const { cluster } = input;
+  const seen = await seenInTime(execution, {
+    ...replicationOf(access, 'performance', signal),
+    until: (state) => streamsAndLives(state, limits.heartbeatAgeMs),
+    budgetMs: Math.min(FOLLOW_BUDGET_MS, limits.streamingMs),
+    needed: `${cluster} follows its performance primary`,
+  });
+  if (!('late' in seen)) return { followsAt: Date.now(), observed: describeReplication(seen) };
+  const finding: Finding = {
+    severity: 'critical',
+    code: 'cannot-forward',
+    text: `${cluster} was promoted, but does not follow its performance primary (${seen.late}). ${CANNOT_FORWARD}`,
+    next: followPrimary(cluster),
+  };
+  return { observed: seen.late, findings: [finding] };
 }
 
 /** Maximum time for reading the roots: the activity must end within its time. */

@@ -295,6 +295,16 @@ describe('service', () => {
     }
   });
 
+  it('one failed write stops no cluster: the plan is told to look again', async () => {
+    bench.always(WRITE, { status: 500 });
+    const failed = (await bench.assess('drSwitchover', { to: 'west' })).preconditions.find(
+      ({ name, verdict }) => name === 'marker written and read back' && verdict === 'fail',
+    );
+    expect(failed?.next).toContain('Then look again: `runbook readiness`');
+    expect(failed?.next).not.toContain('stop the service on every node');
+    bench.service.faults.clear();
+  });
+
   it('names a blocked audit device instead of a cluster that never gets ready', async () => {
     const marker = await mark();
     bench.limit({ serviceReadyMs: 400 });

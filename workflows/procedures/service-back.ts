@@ -64,6 +64,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   // If it could not be checked, it may hold the quota of an ended run anyway. Nobody is waited for in that case either.
   const { clientsRefused } = ready ?? { clientsRefused: 'not-known' };
   if (clientsRefused && !byQuota) await releaseLeftBehind(run, serving, clientsRefused === 'by-quota');
+  const follows = ready?.followsPrimary === true ? await followsPrimary(run, deployment, primary) : readyAt;
   let probed = false;
   if (hooks.probe) {
     const seen = await run.skippableStep(
@@ -74,9 +75,26 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
     );
     probed = seen !== undefined;
   }
-  if (!ready && !probed) return;
-  run.state.serviceBackAt = probed ? Date.now() : readyAt;
+  if ((!ready || follows === undefined) && !probed) return;
+  run.state.serviceBackAt = probed ? Date.now() : (follows ?? readyAt);
   run.state.left.settle(rolesOf(kind));
+}
+
+/**
+ * A DR secondary that takes the place of a performance secondary serves writes once it follows the performance primary.
+ * Clients were directed there and released before: it serves reads.
+ *
+ * @returns when it was seen to follow; undefined if it was not, which is reported
+ */
+async function followsPrimary(run: Run, deployment: string, cluster: string): Promise<number | undefined> {
+  const looking = run.step(
+    `Wait until ${cluster} follows its performance primary`,
+    (call) => call.awaitPerformancePrimary({ deployment, cluster }),
+    { onFailure: 'throw' },
+  );
+  const seen = await readInOutage(looking);
+  run.state.noteFindings(seen?.findings);
+  return seen?.followsAt;
 }
 
 /** Deletes the quota that an ended run left there. Reads first, so that nothing is done if there is none. */
