@@ -122,10 +122,17 @@ export function headlineOf(report: Report): Toned {
   const ended = endedHeadline(report);
   if (report.outage && report.outage.endedAt === undefined)
     return toned(`${ended.text} Service is not proven to be back.`, 'bad');
+  if (ended.tone !== 'good') return ended;
   const critical = criticalOpen(report).length;
-  return critical > 0 && ended.tone === 'good'
-    ? toned(`${ended.text} ${counted(critical, 'critical finding')}.`, 'warning')
-    : ended;
+  if (critical > 0) return toned(`${ended.text} ${counted(critical, 'critical finding')}.`, 'warning');
+  return isPlainSuccess(report) ? ended : toned(ended.text, 'warning');
+}
+
+/** A changed primary with a possible loss, or still without DR protection, is no plain success. */
+function isPlainSuccess(report: Report): boolean {
+  if (!CHANGES_PRIMARY.has(report.runbook)) return true;
+  const loss = lossHeadline(report)?.tone ?? 'good';
+  return loss === 'good' && protectionHeadline(report)?.tone !== 'bad';
 }
 
 /** How long clients had no primary, what data was lost and the evidence, and how long no DR secondary streamed. */

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
+import { headlineOf } from '../../src/report/headlines';
 import { renderHtml, renderMarkdown, writeReportFiles } from '../../src/report/render';
 import { reportOf } from '../../src/report/report-of-run';
 import type { ActivitySpecification } from './support/run-builder';
@@ -93,6 +94,20 @@ Gates, where people approve what comes next.
     expect(text).toContain('| open when the run ended |');
     expect(text).not.toContain('still open');
     expect(text).toMatch(/\| east \|.*\| primary, running, WAL 4711 \| secondary, stream-wals, WAL 42 \|/);
+  });
+
+  it('is no plain success where a failover may have lost data or leaves no DR protection', () => {
+    const done = report(
+      new RunBuilder([], [], 'drFailover').ended(20, 'completed', { result: { from: 'east', to: 'west' } }),
+    );
+    const lossless: Report = { ...done, loss: { loss: 'none', why: 'equal' }, withoutDrProtection: undefined };
+    const tone = (of: Partial<Report>): string => headlineOf({ ...lossless, ...of }).tone;
+    const from = new Date(when(1)).toISOString();
+    expect(tone({})).toBe('good');
+    expect(tone({ loss: { loss: 'unknown', why: 'nothing was read' } })).toBe('warning');
+    expect(tone({ loss: { loss: 'bounded', why: 'sampled', boundWalEntries: '3' } })).toBe('warning');
+    expect(tone({ withoutDrProtection: { from } })).toBe('warning');
+    expect(tone({ withoutDrProtection: { from, totalMs: 5 } })).toBe('good');
   });
 
   it('names of those who ordered a take-over the last, as the last', () => {
