@@ -11,7 +11,7 @@ import fc from 'fast-check';
 import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
 import { createEnvelope, createRehearsalEnvelope } from '../../src/documents/envelope';
 import type { EnvelopePayload } from '../../src/documents/envelope';
-import { parseShare } from '../../src/documents/key-shares';
+import { parseOperationToken, parseShare } from '../../src/documents/key-shares';
 import type { CeremonyKeys } from '../../src/keys/ceremony-keys';
 import type { ArrivedEnvelope } from '../../src/keys/envelope';
 import { openRehearsalAnswer, openShares } from '../../src/keys/opening';
@@ -360,6 +360,48 @@ describe('reading a share from its holder', () => {
     grouped.push(`${base64.slice(0, 20)}\n${base64.slice(20)}`);
     for (const typed of [text, text.toUpperCase(), `  ${text}\n`, base64, base64.replace(/=+$/, ''), ...grouped])
       expect(parseShare(typed).reveal()).toBe(text);
+  });
+
+  it.each([
+    ['a line of the service’s command line', (_hex: string, base64: string) => `Unseal Key 1: ${base64}`],
+    ['a line about a recovery key', (_hex: string, base64: string) => `Recovery Key 2: ${base64}\n`],
+    ['a line of an old version', (hex: string) => `Key 1 (hex)    : ${hex}`],
+    ['an element of a JSON list', (_hex: string, base64: string) => `    "${base64}",`],
+    ['a JSON text with one share', (hex: string) => JSON.stringify({ name: 'ada', share: hex })],
+    ['base64 of base64', (_hex: string, base64: string) => Buffer.from(base64).toString('base64')],
+    ['base64 of hexadecimal', (hex: string) => Buffer.from(`${hex}\n`).toString('base64')],
+    ['quotes', (hex: string) => `'${hex}'`],
+  ])('takes the share out of %s', (_what, kept) => {
+    const text = shareText(9);
+    expect(parseShare(kept(text, Buffer.from(text, 'hex').toString('base64'))).reveal()).toBe(text);
+  });
+
+  it.each([
+    ['two shares', `${shareText(1)}\n${shareText(2)}`, 'more than one key share'],
+    ['the JSON of all shares', JSON.stringify({ keys: [shareText(1), shareText(2)] }), 'more than one key share'],
+    ['an armored message', '-----BEGIN PGP MESSAGE-----\n\nwcBMA37rwGt6FS1VAQgA\n', 'still encrypted for you'],
+    [
+      'an encrypted share',
+      Buffer.from(`c1c04c${'07'.repeat(300)}`, 'hex').toString('base64'),
+      'still encrypted for you',
+    ],
+    [
+      'a share with one more encoding that is a share too',
+      Buffer.from(Buffer.alloc(16, 7).toString('base64')).toString('base64'),
+      'encoded once more',
+    ],
+  ])('names %s, and repeats nothing of it', async (_what, typed, why) => {
+    const { code, text } = await failureOf(() => parseShare(typed));
+    expect([code, text]).toEqual(['INVALID_INPUT', expect.stringContaining(why)]);
+    expect(text).not.toContain(typed.slice(0, 12));
+  });
+
+  it('takes an operation token out of JSON and tables, and out of nothing that may hold a share', () => {
+    const token = `hvs.${'aB3'.repeat(8)}`;
+    for (const kept of [`{"token": "${token}"}`, `Key      Value\n---      -----\ntoken    ${token}\n`])
+      expect(parseOperationToken(kept).reveal()).toBe(token);
+    expect(() => parseOperationToken(`${token} ${shareText(9)}`)).toThrow();
+    expect(() => parseOperationToken(`${token} hvs.${'cD4'.repeat(8)}`)).toThrow();
   });
 
   it('refuses what is none without repeating it', async () => {

@@ -112,7 +112,7 @@ describe('before anything is touched', () => {
       const message = await scenario.refusal('drSwitchover', { to: 'west' });
       await writeFile(scenario.tokenFile, token);
       expect(message).toContain(
-        'credential works (east): observed PERMISSION_DENIED, needed a token that the cluster accepts',
+        'credential works (east): observed PERMISSION_DENIED: an expired token, or one that the cluster does not know, needed a token that the cluster accepts',
       );
       expect(message).not.toContain('hvs.');
     });

@@ -69,7 +69,7 @@ function write(call: RouteCall): ServiceAnswer {
 function list(call: RouteCall): ServiceAnswer {
   const { key, versioned } = target(call);
   if (versioned) throw new ServiceFault(405, ['1 error occurred:\n\t* unsupported operation\n\n']);
-  const start = key.replace(/\/*$/, '/');
+  const start = key.replace(/(?<!\/)\/*$/, '/');
   const below = call.cluster.storage.keys(start).map((each) => /^[^/]+\/?/.exec(each.slice(start.length))?.[0] ?? '');
   if (below.length === 0) throw new ServiceFault(404, []);
   return call.answer({ keys: [...new Set(below)] });

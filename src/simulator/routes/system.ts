@@ -217,9 +217,9 @@ function stepDown({ cluster, now }: RouteCall): ServiceAnswer {
 
 /** An encoded token is XORed with its one-time password. */
 function decodeToken(call: RouteCall): ServiceAnswer {
-  const [encoded, otp] = [call.text('encoded_token').replace(/=+$/, ''), Buffer.from(call.text('otp'))];
+  const [encoded, otp] = [call.text('encoded_token').replace(/(?<!=)=+$/, ''), Buffer.from(call.text('otp'))];
   const bytes = Buffer.from(encoded, 'base64');
-  if (bytes.toString('base64').replace(/=+$/, '') !== encoded || bytes.length !== otp.length) {
+  if (bytes.toString('base64').replace(/(?<!=)=+$/, '') !== encoded || bytes.length !== otp.length) {
     const cause = `length of byte slices is not equivalent: ${bytes.length} != ${otp.length}`;
     throw new ServiceFault(500, [`1 error occurred:\n\t* error xoring token: ${cause}\n\n`]);
   }
