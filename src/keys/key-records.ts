@@ -1,5 +1,7 @@
 import { randomBytes, randomUUID, hash } from 'node:crypto';
-import { link, open, readFile, stat, unlink, mkdir, readdir, statfs } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import type { Stats } from 'node:fs';
+import { link, lstat, open, unlink, mkdir, readdir, realpath, statfs } from 'node:fs/promises';
 import { join, dirname } from 'node:path';
 import { errnoOf, RunbookError } from '../errors';
 import { z } from 'zod';
@@ -100,7 +102,8 @@ export class KeyRecords {
    *
    * @param options.storage `memory` requires a tmpfs.
    * @param options.fileSystemType reads the type number of the file system; for tests.
-   * @throws RunbookError `KEY_STORAGE_REFUSED` if `memory` is requested and the directory is not on a tmpfs.
+   * @throws RunbookError `KEY_STORAGE_REFUSED` if somebody else can write there, or if `memory` is requested and the
+   *   directory is not on a tmpfs.
    */
   static async open(options: {
     readonly directory: string;
@@ -109,6 +112,7 @@ export class KeyRecords {
   }): Promise<KeyRecords> {
     const { directory, storage } = options;
     await mkdir(directory, { recursive: true, mode: 0o700 });
+    await demandOwnDirectory(directory);
     if (storage === 'memory' && !(await isMemoryBacked(directory, options.fileSystemType))) {
       const text = `The key directory ${directory} is not on a memory-backed file system (tmpfs).`;
       throw new RunbookError('KEY_STORAGE_REFUSED', text, {
@@ -249,7 +253,7 @@ export class KeyRecords {
   async #eraseLeftovers(now: number): Promise<void> {
     for (const name of await readdir(this.#directory)) {
       if (!name.startsWith('.tmp-')) continue;
-      const facts = await stat(join(this.#directory, name)).catch(() => undefined);
+      const facts = await lstat(join(this.#directory, name)).catch(() => undefined);
       if (facts !== undefined && now - facts.mtimeMs > LEFTOVER_AGE_MS) await eraseFile(this.#directory, name);
     }
   }
@@ -344,34 +348,71 @@ async function writeNewFile(directory: string, name: string, content: string): P
 
 /** The text of a file that this process's user owns; undefined if there is none. */
 async function readOwnFile(directory: string, name: string): Promise<string | undefined> {
-  const path = join(directory, name);
   try {
-    // A file that another user put there is not our record.
-    if ((await stat(path)).uid !== process.getuid?.()) return undefined;
-    return await readFile(path, 'utf8');
+    const handle = await open(join(directory, name), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      // A file that another user put there is not our record.
+      return isOwnFile(await handle.stat()) ? await handle.readFile('utf8') : undefined;
+    } finally {
+      await handle.close();
+    }
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined;
+    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ELOOP') return undefined;
     throw error;
+  }
+}
+
+function isOwnFile(facts: Stats): boolean {
+  return facts.isFile() && facts.uid === process.getuid?.();
+}
+
+/**
+ * Another user of this host who made the directory first, or who can replace it, could read keys as they are written, or
+ * have the sweep overwrite files of ours.
+ *
+ * @throws RunbookError `KEY_STORAGE_REFUSED`
+ */
+async function demandOwnDirectory(directory: string): Promise<void> {
+  const own = process.getuid?.();
+  const refused = (path: string, observed: string, needed: string) =>
+    new RunbookError(
+      'KEY_STORAGE_REFUSED',
+      `The key directory ${directory} is not safe from other users of this host.`,
+      {
+        ...{ observed: `${path}: ${observed}`, needed },
+        next: 'Set RUNBOOKS_KEY_DIR to a directory that only the user of the worker can write, such as /run/replication-runbooks/keys. Find out who made the one that is there.',
+      },
+    );
+  const facts = await lstat(directory);
+  const mode = facts.mode & 0o777;
+  if (!facts.isDirectory() || facts.uid !== own || (mode & 0o077) !== 0) {
+    const what = facts.isDirectory() ? `owner ${facts.uid}, mode ${mode.toString(8)}` : 'not a directory itself';
+    throw refused(directory, what, `a directory of user ${own ?? 'unknown'} with mode 700`);
+  }
+  for (let parent = dirname(await realpath(directory)); ; parent = dirname(parent)) {
+    const { uid, mode: bits } = await lstat(parent);
+    const isOpen = (bits & 0o022) !== 0 && (bits & 0o1000) === 0;
+    if ((uid !== 0 && uid !== own) || isOpen)
+      throw refused(
+        parent,
+        `owner ${uid}, mode ${(bits & 0o1777).toString(8)}`,
+        'owned by root or the user of the worker, and sticky if others can write there',
+      );
+    if (parent === dirname(parent)) return;
   }
 }
 
 /**
  * Overwrites a file, syncs, then removes it. On a disk the old blocks may still survive: that is the meaning of
- * `erasure: best-effort`.
+ * `erasure: best-effort`. A link, or a file of another owner, is only removed: what it leads to may be a file of
+ * somebody else.
  *
  * @returns false if there was no such file.
  */
 async function eraseFile(directory: string, name: string): Promise<boolean> {
   const path = join(directory, name);
   try {
-    const handle = await open(path, 'r+');
-    try {
-      const { size } = await handle.stat();
-      await handle.write(randomBytes(Math.max(size, 1)), 0, size, 0);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
+    await overwrite(path);
     await unlink(path);
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return false;
@@ -379,4 +420,22 @@ async function eraseFile(directory: string, name: string): Promise<boolean> {
   }
   await syncDirectory(directory);
   return true;
+}
+
+async function overwrite(path: string): Promise<void> {
+  let handle;
+  try {
+    handle = await open(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    if (errnoOf(error) === 'ELOOP') return;
+    throw error;
+  }
+  try {
+    const facts = await handle.stat();
+    if (!isOwnFile(facts)) return;
+    await handle.write(randomBytes(Math.max(facts.size, 1)), 0, facts.size, 0);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }

@@ -1,5 +1,19 @@
 import { createHash } from 'node:crypto';
-import { link, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  chown,
+  link,
+  lutimes,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
@@ -41,6 +55,49 @@ describe('the key directory', () => {
     expect([records.erasure, onDisk.erasure]).toEqual(['memory', 'best-effort']);
     const real = await failureOf(() => KeyRecords.open({ directory: '/proc/self', storage: 'memory' }));
     expect(real.code).toBe('KEY_STORAGE_REFUSED');
+  });
+
+  it.each([
+    ['that others may read', async (path: string) => chmod(path, 0o750), /mode 750/],
+    ['that others may write', async (path: string) => chmod(path, 0o722), /mode 722/],
+    // Only root can give a directory away.
+    [
+      'of another user',
+      (path: string) => (process.getuid?.() === 0 ? chown(path, 12_345, 12_345) : chmod(path, 0o755)),
+      /owner 12345|mode 755/,
+    ],
+  ])('is refused if it is one %s', async (_what, prepare, observed) => {
+    const other = join(directory, '..', 'made-first');
+    await mkdir(other, { mode: 0o700 });
+    await prepare(other);
+    const failure = await failureOf(() => KeyRecords.open({ directory: other, storage: 'disk' }));
+    expect([failure.code, failure.text]).toEqual(['KEY_STORAGE_REFUSED', expect.stringMatching(observed)]);
+  });
+
+  it('is refused behind a link, and below a directory in which others can replace it', async () => {
+    const beside = join(directory, '..', 'beside');
+    await symlink(directory, beside);
+    expect(await failureOf(() => KeyRecords.open({ directory: beside, storage: 'disk' }))).toMatchObject({
+      ...{ code: 'KEY_STORAGE_REFUSED', text: expect.stringContaining('not a directory itself') as string },
+    });
+    await chmod(join(directory, '..'), 0o777);
+    expect(await failureOf(() => KeyRecords.open({ directory, storage: 'disk' }))).toMatchObject({
+      ...{ code: 'KEY_STORAGE_REFUSED', text: expect.stringContaining('sticky') as string },
+    });
+    await chmod(join(directory, '..'), 0o1777);
+    await KeyRecords.open({ directory, storage: 'disk' });
+  });
+
+  it('overwrites and reads nothing that a planted link leads to: only the link goes', async () => {
+    const seal = join(directory, '..', 'seal-keys');
+    await writeFile(seal, 'the seal keys');
+    const planted = [`.tmp-${'0'.repeat(8)}`, `${CID}.1.${OF_RUN}.key`].map((name) => join(directory, name));
+    for (const path of planted) await symlink(seal, path);
+    await lutimes(planted[0] ?? '', 1, 1);
+    await records.destroy(NAME);
+    await records.sweep(NOW, () => Promise.resolve(false));
+    expect(await readFile(seal, 'utf8')).toBe('the seal keys');
+    expect(await readdir(directory)).toEqual(['key-home']);
   });
 
   it('has one identifier, also where two workers open it at the same moment', async () => {

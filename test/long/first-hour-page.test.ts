@@ -95,7 +95,7 @@ it('docs/first-hour.md: at most eight commands from a clone to a green plan, one
     return output;
   };
   const initialised = await run([here(init)]);
-  expect(initialised).toContain('Created on east: policy "runbooks", AppRole "runbooks".');
+  expect(initialised).toContain('Created on east: policy "runbooks", AppRole "runbooks" at auth/approle.');
   const joinLines = [...initialised.matchAll(/runbook join (\S+)/g)].map(([, line = '']) => line);
   expect(joinLines).toHaveLength(PEOPLE.length);
   const sent = await Promise.all(
