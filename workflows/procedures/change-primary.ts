@@ -42,6 +42,8 @@ interface Change {
   readonly markerFiltered?: boolean;
   /** Adds what is left to do once this cluster is primary. */
   readonly becamePrimary: (side: Side) => void;
+  /** Secondaries that follow whichever cluster is primary. */
+  readonly followers?: readonly string[];
 }
 
 type Outage = PrimaryChange & { readonly run: Run };
@@ -331,12 +333,17 @@ function reportTakenOver({ run, kind, route: { from, to } }: Outage): void {
 }
 
 /** A person ended the run inside the outage. The report says which roles were read last. */
-async function leave({ run, kind, deployment, route: { from, to }, becamePrimary }: Outage): Promise<'nowhere'> {
+async function leave({ run, kind, deployment, route, becamePrimary, followers = [] }: Outage): Promise<'nowhere'> {
+  const { from, to } = route;
   const { outage, ifReported } = KIND_TEXTS[kind];
+  const follow =
+    followers.length === 0
+      ? ''
+      : ` Then make sure that ${followers.join(' and ')} follow it: \`runbook readiness ${deployment}\` names those that do not.`;
   const primaries = await reportPrimaries(run, {
     ...{ deployment, kind, clusters: [from, to], ended: `The run was ended inside ${outage}` },
     ifReported: (primaries) => `${ifReported(primaries)}, and release quiesced clients.`,
-    otherwise: `Read both clusters first. Then promote ${from} (it has every write) or ${to} manually, never both.`,
+    otherwise: `Read both clusters first. Then promote ${from} (it has every write) or ${to} manually, never both.${follow}`,
   });
   // It is known which cluster serves. The others should follow it, and this run does not take care of that any more.
   for (const [side, cluster] of [['new', to] as const, ['old', from] as const])

@@ -63,7 +63,8 @@ async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<End
   // their address. A stop takes effect afterwards; only a step that parks offers choices.
   const becamePrimary = (side: Side) => leaveProtection(run, route, side);
   const shared = { route, marker, approvals, gate: go ?? 'plan', tokens, acceptLoss, onStuck, becamePrimary } as const;
-  const change: PrimaryChange = { kind: 'dr', deployment, ...shared };
+  const followers = [...route.otherDrSecondaries, ...route.performanceSecondaries];
+  const change: PrimaryChange = { kind: 'dr', deployment, ...shared, followers };
   const primary = await run.outage(() => changePrimary(run, change));
   if (primary === 'nowhere') return { outcome: 'aborted' };
 
