@@ -47,7 +47,7 @@ async function change(
     lastsFor: (ms: number) => ms < leftMs,
     ceremony: { collectAgain: () => Promise.resolve(void happened.push('shares')) },
   };
-  const between = { from: 'east', to: 'west', candidate: {}, otherDrSecondaries: [] };
+  const between = { from: 'east', to: 'west', candidate: {}, otherDrSecondaries: [], performanceSecondaries: [] };
   const route = { ...between, tokenSource: 'ceremony', quiesce: 'attested', hooks: {}, ...more.route };
   jest.mocked(approvePlan).mockResolvedValue({ route, approvals: {}, tokens } as never);
   jest.mocked(changePrimary).mockImplementation(() => {
