@@ -110,9 +110,9 @@ export class KeyRecords {
     readonly storage: 'memory' | 'disk';
     readonly fileSystemType?: (directory: string) => Promise<number>;
   }): Promise<KeyRecords> {
-    const { directory, storage } = options;
-    await mkdir(directory, { recursive: true, mode: 0o700 });
-    await demandOwnDirectory(directory);
+    const { storage } = options;
+    await mkdir(options.directory, { recursive: true, mode: 0o700 });
+    const directory = await ownDirectory(options.directory);
     if (storage === 'memory' && !(await isMemoryBacked(directory, options.fileSystemType))) {
       const text = `The key directory ${directory} is not on a memory-backed file system (tmpfs).`;
       throw new RunbookError('KEY_STORAGE_REFUSED', text, {
@@ -370,9 +370,10 @@ function isOwnFile(facts: Stats): boolean {
  * Another user of this host who made the directory first, or who can replace it, could read keys as they are written, or
  * have the sweep overwrite files of ours.
  *
+ * @returns the directory without links: whoever owns a link above it could let it lead elsewhere later.
  * @throws RunbookError `KEY_STORAGE_REFUSED`
  */
-async function demandOwnDirectory(directory: string): Promise<void> {
+async function ownDirectory(directory: string): Promise<string> {
   const own = process.getuid?.();
   const refused = (path: string, observed: string, needed: string) =>
     new RunbookError(
@@ -383,13 +384,15 @@ async function demandOwnDirectory(directory: string): Promise<void> {
         next: 'Set RUNBOOKS_KEY_DIR to a directory that only the user of the worker can write, such as /run/replication-runbooks/keys. Find out who made the one that is there.',
       },
     );
-  const facts = await lstat(directory);
+  const isLink = (await lstat(directory)).isSymbolicLink();
+  const real = await realpath(directory);
+  const facts = await lstat(real);
   const mode = facts.mode & 0o777;
-  if (!facts.isDirectory() || facts.uid !== own || (mode & 0o077) !== 0) {
-    const what = facts.isDirectory() ? `owner ${facts.uid}, mode ${mode.toString(8)}` : 'not a directory itself';
+  if (isLink || facts.uid !== own || (mode & 0o077) !== 0) {
+    const what = isLink ? 'not a directory itself' : `owner ${facts.uid}, mode ${mode.toString(8)}`;
     throw refused(directory, what, `a directory of user ${own ?? 'unknown'} with mode 700`);
   }
-  for (let parent = dirname(await realpath(directory)); ; parent = dirname(parent)) {
+  for (let parent = dirname(real); ; parent = dirname(parent)) {
     const { uid, mode: bits } = await lstat(parent);
     const isOpen = (bits & 0o022) !== 0 && (bits & 0o1000) === 0;
     if ((uid !== 0 && uid !== own) || isOpen)
@@ -398,7 +401,7 @@ async function demandOwnDirectory(directory: string): Promise<void> {
         `owner ${uid}, mode ${(bits & 0o1777).toString(8)}`,
         'owned by root or the user of the worker, and sticky if others can write there',
       );
-    if (parent === dirname(parent)) return;
+    if (parent === dirname(parent)) return real;
   }
 }
 

@@ -100,6 +100,31 @@ describe('the key directory', () => {
     expect(await readdir(directory)).toEqual(['key-home']);
   });
 
+  it('stays where it was opened, also if a link above it is changed later', async () => {
+    const base = join(directory, '..');
+    const real = join(base, 'real');
+    const elsewhere = join(base, 'elsewhere');
+    await mkdir(join(real, 'keys'), { recursive: true, mode: 0o700 });
+    await mkdir(join(elsewhere, 'keys'), { recursive: true, mode: 0o700 });
+    const way = join(base, 'way');
+    await symlink(real, way);
+    const opened = await KeyRecords.open({ directory: join(way, 'keys'), storage: 'disk' });
+    await rm(way);
+    await symlink(elsewhere, way);
+    await opened.create(await entry());
+    expect(await readdir(join(elsewhere, 'keys'))).toEqual([]);
+    expect((await readdir(join(real, 'keys'))).sort()).toEqual([`${CID}.1.${OF_RUN}.key`, 'key-home']);
+  });
+
+  it('is refused below a directory of another user', async () => {
+    const isRoot = process.getuid?.() === 0;
+    const above = join(directory, '..', 'above');
+    await mkdir(join(above, 'keys'), { recursive: true, mode: 0o700 });
+    await (isRoot ? chown(above, 12_345, 12_345) : chmod(above, 0o777));
+    const failure = await failureOf(() => KeyRecords.open({ directory: join(above, 'keys'), storage: 'disk' }));
+    expect([failure.code, failure.text]).toEqual(['KEY_STORAGE_REFUSED', expect.stringContaining(above)]);
+  });
+
   it('has one identifier, also where two workers open it at the same moment', async () => {
     const fresh = join(directory, 'fresh');
     const opened = await Promise.all(
