@@ -10,7 +10,7 @@ import { escapeUntrusted } from '../../src/contracts/words';
 import { isRunbookError, orElse, RunbookError } from '../../src/errors';
 import { approversOf, countsIn, decidersOf, findCluster, findDeployment } from '../../src/inventory';
 import type { DocumentContext, RunContext, VerifiedApproval, VerifiedControl, VerifiedDecision } from '../../src/keys';
-import { verifyApproval, verifyControl, verifyDecision } from '../../src/keys';
+import { failoverInputDigest, verifyApproval, verifyControl, verifyDecision } from '../../src/keys';
 import { currentExecution } from '../execution';
 import type { ArrivedSignal } from './arrived-signals';
 import { ArrivedSignals } from './arrived-signals';
@@ -226,7 +226,10 @@ function howTo(action: ControlAction, { wid }: RunContext): string {
 export async function demandControl(
   deployment: string,
   document: unknown,
-  context: Omit<DocumentContext, 'people'> & { readonly action: ControlAction },
+  context: Omit<DocumentContext, 'people'> & {
+    readonly action: ControlAction;
+    readonly inputDigest?: string | undefined;
+  },
 ): Promise<VerifiedControl> {
   const { action, run } = context;
   const control = await verifyControl(document, { ...context, people: currentExecution().inventory.people });
@@ -257,6 +260,7 @@ export async function checkControls(input: ControlsInput) {
   const verdicts = await judgeArrived(action, arrived, async ({ content, principal }) => {
     let document = content;
     let failover: Failover | undefined;
+    let inputDigest: string | undefined;
     if (action === 'takeOver') {
       const { data } = RUNBOOK_INPUTS.drFailover.safeParse(content);
       if (!data) return refused('malformed', 'needs the input object of drFailover');
@@ -268,6 +272,7 @@ export async function checkControls(input: ControlsInput) {
       if (data.fencing === 'hook' && !about.hooks.fence)
         return refused('no-fence-hook', 'the inventory names no fence hook: omit "fencing"');
       ({ takeOverDocument: document, ...failover } = data);
+      inputDigest = failoverInputDigest(data);
       asker ??= data.requestedBy;
     }
     if (document === undefined) {
@@ -276,7 +281,8 @@ export async function checkControls(input: ControlsInput) {
       const by: Attested = { name: failover?.requestedBy ?? 'unknown', how: 'claimed' };
       return { ...accepted, by, control: { reason: '' }, failover };
     }
-    const control = await demandControl(deployment, document, { run, action, principal }).catch((error: unknown) => {
+    const context = { run, action, principal, inputDigest };
+    const control = await demandControl(deployment, document, context).catch((error: unknown) => {
       if (!isRunbookError(error) || error.code === 'NOT_APPROVED') throw error;
       throw error.with({ message: withNext(error.message, howTo(action, run)) });
     });

@@ -11,6 +11,7 @@ import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import { writeReportFiles as writeFiles } from '../../src/report/render';
+import { failoverInputDigest } from '../../src/keys';
 import type { RunContext } from '../../src/keys';
 import { startOf } from '../approvals/arrived-signals';
 import { demandControl } from '../approvals/people';
@@ -50,6 +51,7 @@ export async function requestTakeOver(asked: {
     await demandControl(deployment, takeOverDocument, {
       run: { ns: run.ns, wid: workflowId, rid: runId },
       action: 'takeOver',
+      inputDigest: failoverInputDigest(input),
     });
   else if (!laboratory) throw noDocument(input);
   const until = performance.now() + ANSWER_MS;

@@ -93,6 +93,8 @@ export const controlPayload = z.strictObject({
   ...ofRun,
   action: z.enum(CONTROL_ACTIONS),
   reason: comment,
+  /** For `takeOver` only, and required there: the digest of the failover's input. */
+  inputDigest: z.string().max(64).optional(),
   ...byPerson,
 });
 export type ControlPayload = z.infer<typeof controlPayload>;

@@ -75,16 +75,17 @@ export function verifyDecision(document: unknown, context: DocumentContext): Pro
 
 /**
  * Verifies an order to a complete run: form, the attestation that the inventory requires of the named person, the run
- * and the action.
+ * and the action. For a take-over also the input of the failover that it orders.
  *
  * @throws RunbookError `DOCUMENT_INVALID`; the message quotes nothing of the document.
  */
 export async function verifyControl(
   document: unknown,
-  context: DocumentContext & { readonly action: ControlAction },
+  context: DocumentContext & { readonly action: ControlAction; readonly inputDigest?: string | undefined },
 ): Promise<VerifiedControl> {
   const order = await readAttested(document, DOCUMENT_TYPES.control, controlPayload, context);
   if (order.action !== context.action) refuse('its action is not that of its signal');
+  if (order.inputDigest !== context.inputDigest) refuse('it orders a failover with another input');
   return order;
 }
 

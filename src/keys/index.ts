@@ -22,3 +22,4 @@ export type { VerifiedApproval, VerifiedControl, VerifiedDecision } from './appr
 export { addPin, createHolderKey, generatePassphrase, newSigningKey, publicKeyOf } from './holder-keys';
 export { readPins, removePin } from './holder-keys';
 export type { People, PersonFacts } from './people';
+export { failoverInputDigest } from './failover-input';

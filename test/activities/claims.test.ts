@@ -8,6 +8,7 @@ import type { GateName } from '../../src/contracts/plan';
 import { DECISION_ACTIONS } from '../../src/contracts/signals';
 import type { ControlAction } from '../../src/contracts/signals';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import { failoverInputDigest } from '../../src/keys';
 import { findDeployment } from '../../src/inventory';
 import { DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -155,10 +156,14 @@ describe('gate force', () => {
 });
 
 describe('an order to the whole run', () => {
-  const order = (name: string, action: ControlAction = 'takeOver', rid = bench.run.rid) =>
-    controlOf(bench.person(name), { ...bench.run, rid, action }).then(({ document }) => document);
+  const INPUT = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'grace', takeOver: true };
+  const order = (name: string, action: ControlAction = 'takeOver', rid = bench.run.rid, input: object = INPUT) => {
+    const inputDigest = action === 'takeOver' ? failoverInputDigest(input) : undefined;
+    const payload = { ...bench.run, rid, action, ...(inputDigest !== undefined && { inputDigest }) };
+    return controlOf(bench.person(name), payload).then(({ document }) => document);
+  };
   const asked = (document: unknown) => ({
-    ...{ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'grace', takeOver: true },
+    ...INPUT,
     ...(document === undefined ? {} : { takeOverDocument: document }),
   });
   const checkOrder = async (action: ControlAction, content: unknown) => {
@@ -191,10 +196,23 @@ describe('an order to the whole run', () => {
     ['nothing but a name', () => undefined, 'a take-over needs a document'],
     ['a document that orders something else', () => order('grace', 'pause'), 'its action is not that of its signal'],
     ['a document about another run', () => order('grace', 'takeOver', 'another'), 'another run'],
+    [
+      'a document about another failover',
+      () => order('grace', 'takeOver', bench.run.rid, { ...INPUT, to: 'west' }),
+      'a failover with another input',
+    ],
+    [
+      'a document that names no input',
+      () => controlOf(bench.person('grace'), { ...bench.run, action: 'takeOver' }).then(({ document }) => document),
+      'a failover with another input',
+    ],
     ['a document of somebody who may not decide here', () => order('cleo'), 'is for the approvers'],
     [
       'a name that is only claimed',
-      () => ({ ...bench.run, action: 'takeOver', reason: 'a test', name: 'ada', iat: 1_700_000_000 }),
+      () => ({
+        ...{ ...bench.run, action: 'takeOver', reason: 'a test', name: 'ada', iat: 1_700_000_000 },
+        inputDigest: failoverInputDigest(INPUT),
+      }),
       'ada is only claimed',
     ],
   ])('a run is not taken over by %s, where it arrives and where it is asked for', async (_what, made, why) => {
@@ -212,6 +230,12 @@ describe('an order to the whole run', () => {
       run: { ...bench.run, wid: 'a-failover', rid: 'its-run' },
     });
     expect(['NOT_APPROVED', 'DOCUMENT_INVALID']).toContain(code);
+  });
+
+  it('a take-over counts with defaults written out and members in another order', async () => {
+    const document = await order('grace');
+    const { deployment, ...others } = RUNBOOK_INPUTS.drFailover.parse(asked(document));
+    expect(await checkOrder('takeOver', { ...others, deployment })).toMatchObject({ accepted: true });
   });
 
   it.each(['abort', 'pause', 'resume', 'takeOver'] as const)(

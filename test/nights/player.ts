@@ -234,7 +234,7 @@ export class Player {
     else if (order !== 'takeOver') await run.control(order, { reason: 'an order of the night' });
     else {
       const input = { deployment: scenario.name, reason: 'an order of the night', requestedBy: 'olga' };
-      await run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run) });
+      await run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run, input) });
     }
   }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { RunbookName } from '../../src/contracts/names';
+import { failoverInputDigest } from '../../src/keys';
 import { demotePrimary, joinSet } from '../../src/simulator/roles';
 import { until } from './by-hand';
 import { writable } from './faults';
@@ -58,9 +59,10 @@ export async function expectServesAlone(scenario: Scenario, cluster: string): Pr
   expect(await writable(scenario)).toEqual([cluster]);
 }
 
-/** The document with which an authorized person takes over a run. */
-export async function takeOverBy(run: TestRun, name = 'grace'): Promise<string> {
-  return (await run.controlDocument('takeOver', {}, name)).document;
+/** The document with which an authorized person takes over a run, for a failover with this input. */
+export async function takeOverBy(run: TestRun, input: object, name = 'grace'): Promise<string> {
+  const inputDigest = failoverInputDigest(input);
+  return (await run.controlDocument('takeOver', { inputDigest }, name)).document;
 }
 
 /**
@@ -69,8 +71,8 @@ export async function takeOverBy(run: TestRun, name = 'grace'): Promise<string> 
  */
 export async function expectTakenOver(scenario: Scenario, run: TestRun, runbook: RunbookName): Promise<void> {
   const { runId } = await run.handle.describe();
-  const takeOverDocument = await takeOverBy(run);
   const asked = { deployment: scenario.name, reason: 'is the primary gone?', requestedBy: 'olga' };
+  const takeOverDocument = await takeOverBy(run, asked);
   const input = { ...asked, takeOver: true, takeOverDocument };
   const starter = await scenario.startRunbook('drFailover', input, `ui-${randomUUID()}`);
   expect(await starter.handle.result()).toMatchObject({ outcome: 'handed-over', runId, tookOver: runbook });

@@ -357,9 +357,13 @@ export class Scenario {
    */
   run(runbook: RunbookName, more: object = {}, workflowId?: string): Promise<TestRun> {
     // Runbooks that only read do not accept a reason.
-    const why = ['readiness', 'walSampler'].includes(runbook) ? {} : { reason: 'a test', requestedBy: 'olga' };
-    const asked = { deployment: this.name, ...why, ...more };
+    const asked = ['readiness', 'walSampler'].includes(runbook) ? { deployment: this.name, ...more } : this.asked(more);
     return this.startRunbook(runbook, asked, workflowId ?? lockWorkflowId(runbook, asked));
+  }
+
+  /** The complete input of {@link run}. */
+  asked(more: object = {}) {
+    return { deployment: this.name, reason: 'a test', requestedBy: 'olga', ...more };
   }
 
   /** Like {@link run}, and people perform these actions when the run asks for them. */

@@ -156,7 +156,7 @@ export class TestRun {
 
   async controlDocument(
     action: ControlAction,
-    order: { readonly reason?: string } = {},
+    order: { readonly reason?: string; readonly inputDigest?: string } = {},
     name = 'grace',
   ): Promise<{ readonly document: string }> {
     const { workflowId: wid, runId: rid } = await this.handle.describe();

@@ -77,7 +77,7 @@ describe('orders to a run', () => {
     const refusal = refusePromotion(scenario, 'west');
     const input = { deployment: scenario.name, reason: 'no primary', requestedBy: 'grace' };
     const order = async (run: TestRun, name: string) =>
-      run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run, name) });
+      run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run, input, name) });
     const send = async (demoting: TestRun) => {
       await order(demoting, 'grace');
       const text = expect.stringContaining('1 more of') as string;

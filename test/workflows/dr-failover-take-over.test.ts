@@ -22,7 +22,8 @@ async function takeOver(
   tookOver: RunbookName = 'drSwitchover',
   to?: string,
 ): Promise<void> {
-  const starter = await ask(scenario, { takeOver: true, takeOverDocument: await takeOverBy(run), to });
+  const takeOverDocument = await takeOverBy(run, scenario.asked({ to }));
+  const starter = await ask(scenario, { takeOver: true, takeOverDocument, to });
   const { runId } = await run.handle.describe();
   expect(await starter.handle.result()).toMatchObject({ outcome: 'handed-over', runId, tookOver });
   await run.until('the failover', ({ runbook }) => runbook === 'drFailover');
@@ -141,7 +142,7 @@ describe('a failover that takes the lock over', () => {
       const run = await underWay(scenario, { to: 'east' });
       await reached;
       const input = { deployment: scenario.name, reason: 'no primary for a minute' };
-      await run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run) });
+      await run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run, input) });
       await run.receiptOf('takeOver');
       letGo();
       const report = await run.report();

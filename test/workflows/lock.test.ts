@@ -30,7 +30,12 @@ describe('one changing run for each deployment', () => {
     const starters = await reportOf(first);
     expect([starters.outcome, starters.findings]).toEqual([
       'handed-over',
-      [expect.objectContaining({ code: 'handed-over', text: `It continues as ${scenario.workflowId} (run ${runId}).` })],
+      [
+        expect.objectContaining({
+          code: 'handed-over',
+          text: `It continues as ${scenario.workflowId} (run ${runId}).`,
+        }),
+      ],
     ]);
     await real.waitsFor('approval', ({ gate }) => gate === 'plan');
 
@@ -80,7 +85,7 @@ describe('one changing run for each deployment', () => {
     const taskQueue = uniqueTaskQueue('nobody');
     const args = [{ deployment: scenario.name, samples: 200, everySeconds: 10 }];
     const squatter = await scenario.client.workflow.start('x`; rm -rf ~ `', { workflowId, taskQueue, args });
-    const takeOverDocument = await takeOverBy(scenario.attach());
+    const takeOverDocument = await takeOverBy(scenario.attach(), scenario.asked());
     const run = await scenario.run('drFailover', { takeOver: true, takeOverDocument }, `ui-${randomUUID()}`);
     const failed = await run.failure();
     const told = JSON.stringify([failed.message, failed.details]);

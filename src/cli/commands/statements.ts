@@ -7,6 +7,7 @@ import type { RunStatus } from '../../contracts/run-status';
 import { DECISION_ACTIONS, SIGNALS } from '../../contracts/signals';
 import { escapeUntrusted } from '../../contracts/words';
 import { RunbookError } from '../../errors';
+import { failoverInputDigest } from '../../keys';
 import { newCommand, withSession } from '../command';
 import type { CommandHost } from '../command';
 import { approvalLines, unsignedLines } from '../render-plan';
@@ -190,7 +191,7 @@ export async function orderTakeOver(
   input: object,
   by: { readonly name: string; readonly reason: string | undefined },
 ): Promise<void> {
-  const members = { action: 'takeOver', ...by };
+  const members = { action: 'takeOver', ...by, inputDigest: failoverInputDigest(input) };
   const order = await statementOf(host.context, options, session, run, 'control', members);
   const takeOverDocument = 'document' in order ? order.document : order;
   const failover = { ...input, takeOver: true, takeOverDocument };
