@@ -2,13 +2,13 @@ import { CommanderError } from 'commander';
 import type { Command } from 'commander';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { WorkflowNotFoundError, isGrpcServiceError } from '@temporalio/client';
+import { WorkflowNotFoundError, WorkflowUpdateFailedError, isGrpcServiceError } from '@temporalio/client';
 import type { z } from 'zod';
 import { inputMistakes } from '../contracts/runbook-inputs';
 import { nextCommandOf } from '../contracts/next-commands';
 import { approvalPayload, controlPayload, decisionPayload } from '../contracts/payloads';
 import type { Receipt } from '../contracts/run-facts';
-import { SIGNALS, UPDATES, UPDATES_FROM } from '../contracts/signals';
+import { SEND_AGAIN, SIGNALS, UPDATES, UPDATES_FROM } from '../contracts/signals';
 import type { SignalName } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument } from '../documents/documents';
@@ -244,10 +244,16 @@ async function receiptOf(sent: Sent, recorded: boolean): Promise<Answer> {
     return { arrival, ...(await awaitReceipt(sent, arrival)) };
   };
   if (!recorded)
-    return sendUpdate().catch((error: unknown) => {
-      if (mayBeAccepted(error)) return {};
-      return refuse(run)(error);
-    });
+    for (;;) {
+      try {
+        return await sendUpdate();
+      } catch (error) {
+        if (mayBeAccepted(error)) return {};
+        if (!isFull(error) || sent.stop.aborted) return refuse(run)(error);
+        // Others come first in this window.
+        await delay(AGAIN_MS);
+      }
+    }
   const arrival = await arrivalOf(sent);
   if (arrival === undefined) return {};
   const { receipt, isFlooded } = await awaitReceipt(sent, arrival);
@@ -255,9 +261,18 @@ async function receiptOf(sent: Sent, recorded: boolean): Promise<Answer> {
   return sendUpdate().catch((error: unknown) => {
     // The run ended meanwhile, or Temporal is unavailable; the signal that was sent before is in the history.
     if (error instanceof WorkflowNotFoundError || mayBeAccepted(error)) return { arrival };
+    // The signal waits for its window, like the update would.
+    if (isFull(error))
+      return awaitReceipt(sent, arrival, false).then((answer) => ({ arrival, receipt: answer.receipt }));
     throw error;
   });
 }
+
+/** Whether the run refused an update because it has looked at enough of them for the moment. */
+function isFull(error: unknown): boolean {
+  return error instanceof WorkflowUpdateFailedError && error.cause?.message.includes(SEND_AGAIN) === true;
+}
+const AGAIN_MS = 2_000;
 
 function refuse({ workflowId }: RunReference): (error: unknown) => never {
   return (cause) => {
@@ -306,6 +321,7 @@ const CHECKED_WITHIN_MS = 3_000;
 async function awaitReceipt(
   { client, run, signal, stop }: Sent,
   arrival: number,
+  mayUpdate = true,
 ): Promise<Pick<Answer, 'receipt'> & { readonly isFlooded?: true }> {
   const begin = Date.now();
   const pauses = [...FIRST_PAUSES_MS];
@@ -316,7 +332,7 @@ async function awaitReceipt(
     const receipt = status?.receipts.findLast((each) => each.signal === signal && each.arrival === arrival);
     if (receipt !== undefined) return { receipt };
     const flooded = status?.findings.some(({ code }) => code === 'too-many-signals') === true;
-    const mayBeUpdate = arrival < UPDATES_FROM && updateOf(signal) !== undefined;
+    const mayBeUpdate = mayUpdate && arrival < UPDATES_FROM && updateOf(signal) !== undefined;
     if (flooded && mayBeUpdate && Date.now() > begin + CHECKED_WITHIN_MS) return { isFlooded: true };
   }
   return {};

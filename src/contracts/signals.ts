@@ -97,3 +97,6 @@ export interface InboxItem {
   readonly receivedAt: number;
   readonly input: unknown;
 }
+
+/** In the refusal of an update for which there is no room at the moment. */
+export const SEND_AGAIN = 'send it again in ten seconds';

@@ -2,21 +2,27 @@ import { condition, defineSignal, defineUpdate, setDefaultSignalHandler, setHand
 import { plainSecretIn } from '../../src/contracts/plain-shares';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
-import { MANY_SIGNALS, SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
+import {
+  MANY_SIGNALS,
+  SEND_AGAIN,
+  SIGNALS,
+  UPDATES,
+  UPDATES_FROM,
+  nameIn,
+  unwrapDocument,
+} from '../../src/contracts/signals';
 import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
 import { inParallel } from './failures';
+import { Allowance, Backlog, WINDOW_MS } from './flood';
 import { refusePlainShares, refuseShares } from './verdicts';
 import type { RunState } from './run-state';
 
 /** Unknown signals that get their own receipt. The others are only counted. */
 const UNKNOWN_RECEIPTS = 50;
-/**
- * How many signals of one name a run checks, and how many of these with one person's name on them, if the name was read for that.
- * The others are only counted. A turn of the run must stay short, even when it replays everything that the server accepts.
- */
-const MAX_CHECKED = { perSignal: 200, perName: 40, namesRead: 1_000 };
-/** One more per this time, so that a run hears people again once nobody floods it any more. */
-const ONE_MORE_MS = 5 * 60_000;
+/** Signals of one kind whose names are read: more than deploy/dynamic-config.yaml lets the server take. */
+const NAMES_READ = 2_500;
+/** Unknown signals that are searched for shares in plain text. */
+const UNKNOWN_SEARCHED = 200;
 const MAX_UPDATE = 16 * 1024;
 
 const DESCRIPTIONS: Record<SignalName, string> = {
@@ -56,8 +62,9 @@ export class Signals {
   readonly #processors = new Map<Kind, Processor>();
   /** Processors of names that have no other processor. */
   readonly #otherwise = new Map<Kind, Processor>();
-  readonly #since = Date.now();
-  readonly #checked = new Map<string, number>();
+  readonly #allowance = new Allowance();
+  /** What arrived faster than the run looks at it, by signal name. */
+  readonly #backlogs = new Map<SignalName, Backlog>();
   /** Signals of each name that are not checked, because more arrived than a run checks. */
   readonly #unread = new Map<InboxItem['signal'], number>();
   /** Findings about floods. A handler only notes them, and the pump reports them at once. */
@@ -106,7 +113,11 @@ export class Signals {
         state.receipt({ signal: 'unknown', arrival, verdict: 'refused', code: 'unknown-signal', text });
       }
     });
-    await inParallel([this.#reportFloods(state), ...LANES.map((lane) => this.#pumpLane(state, lane))]);
+    await inParallel([
+      this.#reportFloods(state),
+      this.#lookAtBacklogs(),
+      ...LANES.map((lane) => this.#pumpLane(state, lane)),
+    ]);
   }
 
   /** Everything that still waits gets a receipt, and the pump ends. */
@@ -117,6 +128,7 @@ export class Signals {
         state.receipt({ signal: 'approve', arrival, verdict: 'refused', code: 'no-gate-open', text });
       }
     });
+    for (const [name, backlog] of this.#backlogs) this.#leaveUnread(name, backlog.clear());
     const unread = [...this.#unread].map(([name, count]) => `${count} ${name}`);
     if (unread.length > 0) {
       state.finding({
@@ -164,40 +176,58 @@ export class Signals {
     }
   }
 
+  /** A timer runs only while something waits: a run that nobody floods has none of its events. */
+  async #lookAtBacklogs(): Promise<void> {
+    const isOver = () => this.#closing;
+    for (;;) {
+      await condition(() => isOver() || [...this.#backlogs.values()].some(({ isEmpty }) => !isEmpty));
+      if (isOver() || (await condition(isOver, WINDOW_MS))) return;
+      for (const [signal, backlog] of this.#backlogs)
+        for (const { arrival, input, receivedAt } of backlog.take()) this.#lookAt(signal, arrival, input, receivedAt);
+    }
+  }
+
   #append(signal: SignalName, input: unknown): void {
     const arrival = this.#count(signal);
     // The name is a claim here. It only limits how many signals are checked, so that one person's flood leaves room for the others.
-    const name = arrival > MAX_CHECKED.namesRead ? undefined : (nameIn(input) ?? '');
-    if (name === undefined || !this.#mayCheck(signal, name)) {
-      if (!this.#unread.has(signal))
-        this.#floodFindings.push({
-          severity: 'warning',
-          code: 'too-many-signals',
-          text: `More signals ${signal} arrived than this run checks, in total or in one person's name. Further ones are refused unread, and only counted.`,
-          next: NEXT_IN_FLOOD,
-        });
-      this.#leaveUnread(signal);
+    const name = arrival > NAMES_READ ? '' : (nameIn(input) ?? '');
+    if (this.#allowance.has(signal, name, false)) {
+      this.#allowance.count(signal, name);
+      this.#lookAt(signal, arrival, input);
       return;
     }
-    this.#countChecked(signal, name);
+    const backlog = this.#backlogs.get(signal);
+    if (!backlog)
+      this.#floodFindings.push({
+        severity: 'warning',
+        code: 'too-many-signals',
+        text: `More signals ${signal} arrived than this run checks at once, in total or in one person's name. From now on it looks at 20 every nine seconds: as many in each name, the newest and the first ones.`,
+        next: NEXT_IN_FLOOD,
+      });
+    const waiting = backlog ?? new Backlog();
+    this.#backlogs.set(signal, waiting);
+    this.#leaveUnread(signal, waiting.add({ signal, arrival, receivedAt: Date.now(), input, name }));
+  }
+
+  #lookAt(signal: SignalName, arrival: number, input: unknown, receivedAt = Date.now()): void {
     // What is sent as a share has its own checks, which know envelopes.
     const plain = signal === 'share' ? undefined : plainSecretIn(input);
     // Of a plain secret, only its kind is kept.
-    this.#put(plain ? 'plain' : signal, signal, arrival, plain ?? input);
+    this.#put(plain ? 'plain' : signal, signal, arrival, plain ?? input, receivedAt);
   }
 
   /** A name is shown if it looks like a typo. Anything else could be somebody's secret. */
   #appendUnknown(name: string, args: readonly unknown[]): void {
     const arrival = this.#count('unknown');
-    const plain = arrival > MAX_CHECKED.perSignal ? undefined : plainSecretIn([name, args]);
-    if (arrival > MAX_CHECKED.perSignal) this.#leaveUnread('unknown');
+    const plain = arrival > UNKNOWN_SEARCHED ? undefined : plainSecretIn([name, args]);
+    if (arrival > UNKNOWN_SEARCHED) this.#leaveUnread('unknown');
     else if (plain) this.#put('plain', 'unknown', arrival, plain);
     else if (arrival > UNKNOWN_RECEIPTS) this.#leaveUnread('unknown');
     else this.#put('unknown', 'unknown', arrival, /^[A-Za-z][A-Za-z-]{0,24}$/.test(name) ? name : '(not shown)');
   }
 
-  #leaveUnread(signal: InboxItem['signal']): void {
-    this.#unread.set(signal, (this.#unread.get(signal) ?? 0) + 1);
+  #leaveUnread(signal: InboxItem['signal'], count = 1): void {
+    if (count > 0) this.#unread.set(signal, (this.#unread.get(signal) ?? 0) + count);
   }
 
   /** A refused update leaves no event. So malformed and excessive updates cost the run nothing. */
@@ -209,13 +239,13 @@ export class Signals {
     if (by === undefined) throw new TypeError(`refused: not a document made by \`runbook ${name}\``);
     const plain = plainSecretIn(input);
     if (plain) throw new TypeError(ENVELOPE_VERDICTS[plain]);
-    if (!this.#mayCheck(`update ${name}`, by))
-      throw new TypeError('refused: this run has checked its maximum, in total or in this name');
+    if (!this.#allowance.has(`update ${name}`, by, true))
+      throw new TypeError(`refused: this run has checked its maximum, in total or in this name; ${SEND_AGAIN}`);
   }
 
   #appendUpdate(signal: UpdateName, input: unknown): number {
     // Not in the validator, which a replay does not run.
-    this.#countChecked(`update ${signal}`, nameIn(input) ?? '');
+    this.#allowance.count(`update ${signal}`, nameIn(input) ?? '');
     const arrival = Math.max(UPDATES_FROM, this.#updates.get(signal) ?? 0) + 1;
     this.#updates.set(signal, arrival);
     this.#put(signal, signal, arrival, input);
@@ -237,26 +267,10 @@ export class Signals {
     return arrival;
   }
 
-  #put(kind: Kind, signal: InboxItem['signal'], arrival: number, input?: unknown): void {
-    const item = { signal, arrival, receivedAt: Date.now(), input };
+  #put(kind: Kind, signal: InboxItem['signal'], arrival: number, input?: unknown, receivedAt = Date.now()): void {
+    const item = { signal, arrival, receivedAt, input };
     const waiting = this.#waiting.get(kind);
     if (waiting) waiting.push(item);
     else this.#waiting.set(kind, [item]);
   }
-
-  #mayCheck(way: string, name: string): boolean {
-    const more = Math.floor((Date.now() - this.#since) / ONE_MORE_MS);
-    const [all, ofName] = countedAs(way, name);
-    const isLeft = (key: string, most: number) => (this.#checked.get(key) ?? 0) < most + more;
-    return isLeft(all, MAX_CHECKED.perSignal) && isLeft(ofName, MAX_CHECKED.perName);
-  }
-
-  #countChecked(way: string, name: string): void {
-    for (const key of countedAs(way, name)) this.#checked.set(key, (this.#checked.get(key) ?? 0) + 1);
-  }
-}
-
-/** The keys that are counted: everything that came one way, and the part of it with one name. */
-function countedAs(way: string, name: string): [all: string, ofName: string] {
-  return [way, JSON.stringify([way, name])];
 }
