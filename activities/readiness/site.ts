@@ -3,7 +3,7 @@ import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { WalSample } from '../../src/contracts/observations';
 import type { Check, GateName } from '../../src/contracts/plan';
 import { errnoOf } from '../../src/errors';
-import { approversOf, inventoryDigest } from '../../src/inventory';
+import { TRUSTED, approversOf, filesNamedIn, inventoryDigest, whyNotTrusted } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
 import { evaluateGate, missingSealKeys } from '../../src/keys';
 import { judgeRoster, rosterOfRehearsal } from '../ceremony/ceremony';
@@ -111,8 +111,18 @@ export async function workerChecks({ laboratory, name, snapshot }: Deployment): 
         otherwise: 'warn',
       });
     })),
+    ...(await othersFiles(inventory)),
     ...(directory === undefined ? [] : await snapshotDirectory(directory)),
   ];
+}
+
+/** Files that the inventory names, as this worker has them. */
+async function othersFiles(inventory: Inventory): Promise<Judged[]> {
+  const seen = (await Promise.all(filesNamedIn(inventory).map(whyNotTrusted))).filter((each) => each !== undefined);
+  const next = 'Make them writable for their owner alone on every worker host, and look whether somebody changed them.';
+  return seen.length === 0
+    ? []
+    : [check('files', undefined, false, { observed: seen.join('; '), needed: TRUSTED, next, otherwise: 'warn' })];
 }
 
 async function snapshotDirectory(directory: string): Promise<Judged[]> {

@@ -1,7 +1,7 @@
 /** What a team does once: init, join, add-person. The whole page with its programs: test/long/first-hour-page.test.ts. */
 import { execFile } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
-import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parse, parseDocument } from 'yaml';
@@ -387,7 +387,10 @@ it('doctor says of each thing by itself what is missing, with what mends it, whi
   };
   const ada = { RUNBOOKS_INVENTORY: inventory, ...machineOf('ada'), RUNBOOKS_PERSON: 'ada' };
   const nowhere = { ...host, RUNBOOKS_INVENTORY: '/nonexistent', RUNBOOKS_SEAL_KEYS_FILE: '/nonexistent' };
-  const [nothing, seen, open, person, stranger, unlisted, untrusting] = await Promise.all(
+  const writable = join(folder, 'writable.yaml');
+  await writeFile(writable, await readFile(inventory));
+  await chmod(writable, 0o666);
+  const [nothing, seen, open, person, stranger, unlisted, untrusting, changeable] = await Promise.all(
     [
       nowhere,
       { ...host, RUNBOOKS_KEY_DIR: '/proc/none/keys' },
@@ -396,6 +399,7 @@ it('doctor says of each thing by itself what is missing, with what mends it, whi
       { ...ada, RUNBOOKS_PERSON: 'gil' },
       { ...ada, RUNBOOKS_INVENTORY: without },
       { ...ada, RUNBOOKS_PINS: join(folder, 'no-pins.json') },
+      { ...ada, RUNBOOKS_INVENTORY: writable },
     ].map(async (env) => found(await doctor(env))),
   );
   const failed = [...(nothing?.values() ?? [])].filter(({ verdict }) => verdict === 'fail');
@@ -405,6 +409,9 @@ it('doctor says of each thing by itself what is missing, with what mends it, whi
   const storage = { verdict: 'fail', next: expect.stringContaining('/dev/shm') as string };
   expect(seen?.get('key storage')).toMatchObject(storage);
   expect(open?.get('key files')).toMatchObject({ verdict: 'fail', next: `\`chmod 600 ${loose}\`` });
+  expect(changeable?.get('file')).toMatchObject({
+    ...{ verdict: 'fail', observed: expect.stringMatching(/writable\.yaml: owner \d+, mode 666/) as string },
+  });
   // Whether the inventory lists a person's key, and whether they trust that of the workers.
   for (const id of ['you', 'pins']) expect(person?.get(id)).toMatchObject({ verdict: 'ok' });
   expect(stranger?.get('you')).toMatchObject({ verdict: 'fail', next: expect.stringContaining('join') as string });

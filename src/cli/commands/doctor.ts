@@ -23,7 +23,7 @@ import type { TemporalSession } from '../run';
 import { personalKeyFile } from '../secret-input';
 import { shellLine } from '../../contracts/next-commands';
 import { serviceMs } from '../../../activities/readiness/reading';
-import { joinedPoints, livePoints } from './inventory';
+import { joinedPoints, livePoints, openToOthers } from './inventory';
 import { publicLineFile } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [doctorCommand(host)];
@@ -105,10 +105,11 @@ async function check(
   }
 }
 
-function inventoryPoints(path: string | undefined, inventory: Inventory | undefined): Point[] {
+async function inventoryPoints(path: string | undefined, inventory: Inventory | undefined): Promise<Point[]> {
   if (path === undefined || inventory === undefined)
     return [point('inventory', 'not-checkable', 'none here (RUNBOOKS_INVENTORY is not set)', SETTINGS)];
-  return [point('inventory', 'ok', `${path}: no mistakes`), ...joinedPoints(inventory)];
+  const open = await openToOthers(path, inventory);
+  return [point('inventory', 'ok', `${path}: no mistakes`), ...open, ...joinedPoints(inventory)];
 }
 
 const RETENTION_DAYS = 30;

@@ -23,6 +23,9 @@ import {
   listKey,
   loadInventory,
   findDeployment,
+  TRUSTED,
+  filesNamedIn,
+  whyNotTrusted,
 } from '../../inventory';
 import type { Inventory, PersonKey, Deployment } from '../../inventory';
 import { spokenFingerprint } from '../../keys';
@@ -53,8 +56,10 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
       'also check the clusters, from this machine with its credentials; writes nothing except beside the marker',
     )
     .action(async (file: string | undefined, options: CommonOptions & { readonly live?: true }) => {
-      const inventory = await loadInventory(file ?? inventoryPath(context.env));
-      const warnings = [...joinedPoints(inventory), ...absentPoints(inventory)];
+      const path = file ?? inventoryPath(context.env);
+      const inventory = await loadInventory(path);
+      const open = await openToOthers(path, inventory);
+      const warnings = [...open, ...joinedPoints(inventory), ...absentPoints(inventory)];
       const live = options.live === true ? await livePoints(inventory, context.stop) : undefined;
       const deployments = [...inventory.deployments.keys()].map((name) => ({
         name,
@@ -80,24 +85,22 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
 
 /** Files that the inventory names but that are not on this machine, each once. */
 function absentPoints(inventory: Inventory): Point[] {
-  const absent = [...new Set(filesIn(inventory))].filter((file) => !existsSync(file));
+  const absent = filesNamedIn(inventory).filter((file) => !existsSync(file));
   return absent.map((file) => {
     const observed = `${file} is not on this machine`;
     return { id: 'file', verdict: 'warn', observed, needed: 'that file on every worker host' };
   });
 }
 
-/** Certificates and secret files. Excludes files that a worker writes itself, and files on other machines. */
-function filesIn(value: unknown): string[] {
-  if (typeof value !== 'object' || value === null) return [];
-  const members: [string, unknown][] =
-    value instanceof Map ? [...(value as Map<string, unknown>)] : Object.entries(value);
-  return members.flatMap(([name, member]) => {
-    return FILE_MEMBERS.has(name) && typeof member === 'string' ? [member] : filesIn(member);
+/** Files that others than root and this user could change: the inventory itself, and those that it names. */
+export async function openToOthers(path: string, inventory: Inventory): Promise<Point[]> {
+  const seen = await Promise.all([path, ...filesNamedIn(inventory)].map(whyNotTrusted));
+  return [...new Set(seen)].flatMap((observed) => {
+    if (observed === undefined) return [];
+    const next = 'Make it writable for its owner alone, and look whether somebody changed it.';
+    return [{ id: 'file', verdict: 'fail' as const, observed, needed: TRUSTED, next }];
   });
 }
-
-const FILE_MEMBERS: ReadonlySet<string> = new Set(['file', 'caFile', 'certificateFile', 'keyFile']);
 
 interface AddPersonOptions extends CommonOptions {
   readonly inventory?: string;

@@ -1,0 +1,55 @@
+import { lstat, realpath, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Stats } from 'node:fs';
+import { errnoOf } from '../errors';
+import type { Inventory } from './load';
+
+const FILE_MEMBERS: ReadonlySet<string> = new Set(['file', 'caFile', 'certificateFile', 'keyFile']);
+
+/** Certificates and secret files, each once. Excludes files that a worker writes itself, and files on other machines. */
+export function filesNamedIn(inventory: Inventory): readonly string[] {
+  return [...new Set(filesIn(inventory))];
+}
+
+function filesIn(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  const members: [string, unknown][] =
+    value instanceof Map ? [...(value as Map<string, unknown>)] : Object.entries(value);
+  return members.flatMap(([name, member]) =>
+    FILE_MEMBERS.has(name) && typeof member === 'string' ? [member] : filesIn(member),
+  );
+}
+
+/**
+ * Why another user of this host could change a file, or put another one in its place; undefined if nobody can. Links are
+ * followed, because Kubernetes replaces the link behind a file: what they lead to counts, and so does each directory above it.
+ *
+ * @returns undefined also if there is no such file
+ */
+export async function whyNotTrusted(path: string): Promise<string | undefined> {
+  try {
+    const real = await realpath(path);
+    if (isOthers(await stat(real), false)) return described(real, await stat(real));
+    for (let directory = dirname(real); ; directory = dirname(directory)) {
+      const facts = await lstat(directory);
+      if (isOthers(facts, true)) return described(directory, facts);
+      if (directory === dirname(directory)) return undefined;
+    }
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined;
+    return `${path}: ${errnoOf(error) ?? 'it cannot be examined'}`;
+  }
+}
+
+/** @param mayBeSticky - in a sticky directory others can only add files */
+function isOthers({ uid, mode }: Stats, mayBeSticky: boolean): boolean {
+  const isSticky = mayBeSticky && (mode & 0o1000) !== 0;
+  return (uid !== 0 && uid !== process.getuid?.()) || ((mode & 0o022) !== 0 && !isSticky);
+}
+
+function described(path: string, { uid, mode }: Stats): string {
+  return `${path}: owner ${uid}, mode ${(mode & 0o1777).toString(8)}`;
+}
+
+/** What {@link whyNotTrusted} needs, as text. */
+export const TRUSTED = 'owned by root or by this user, and writable by nobody else, as are the directories above it';
