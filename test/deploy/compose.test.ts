@@ -179,7 +179,7 @@ describe('deploy/replication-runbooks-worker.service', () => {
   const unit = read('deploy', 'replication-runbooks-worker.service');
   it('lets nothing of its memory out, and is restarted without end; an end by SIGTERM is none by failure', () => {
     const lines =
-      'LimitCORE=0 MemorySwapMax=0 UMask=0077 NoNewPrivileges=yes CapabilityBoundingSet= ProtectProc=invisible RuntimeDirectoryMode=0700 SuccessExitStatus=143 StartLimitIntervalSec=0';
+      'LimitCORE=0 MemorySwapMax=0 UMask=0077 NoNewPrivileges=yes CapabilityBoundingSet= ProtectProc=invisible RuntimeDirectoryMode=0700 PrivateUsers=yes RemoveIPC=yes SuccessExitStatus=143 StartLimitIntervalSec=0';
     expect(unit.split('\n')).toEqual(expect.arrayContaining(lines.split(' ')));
   });
 
