@@ -4,6 +4,7 @@ import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import { isNever } from '../src/vault';
 import { RunbookError, isRunbookError, orElse } from '../src/errors';
 import { redact } from '../src/keys';
+import type { Secret } from '../src/secret';
 import type { ClusterAccess } from './clusters';
 import { ceremonyToken, endpointsOf } from './ceremony/ceremony-access';
 
@@ -34,7 +35,7 @@ export async function observeWithHealths(access: ClusterAccess, signal: AbortSig
   const leadsAlone = async (address: string) =>
     (await asked).every(({ health: seen }) => seen && leads(seen.health) === (seen.address === address));
   const [nodes, seal, active] = await Promise.all([
-    asked,
+    asked.then((each) => withVersions(access, each, signal)),
     observeSeal(access, signal),
     client
       .atActiveNode(read, { ...options, evidence: { of: 'every node', leads: leadsAlone } })
@@ -79,11 +80,36 @@ export async function observeWithHealths(access: ClusterAccess, signal: AbortSig
   return { observation, healths };
 }
 
+type SeenNode = Awaited<ReturnType<typeof observeNode>>;
+
+/**
+ * Asks nodes whose listener redacts the version (`redact_version`) once more, with the credential that the cluster knows:
+ * of a DR secondary that is the batch token. What that does not answer stays unknown.
+ */
+async function withVersions(access: ClusterAccess, seen: readonly SeenNode[], signal: AbortSignal) {
+  const redacted = seen.filter(({ health }) => health !== undefined && !health.health.sealed && !health.health.version);
+  if (redacted.length === 0) return seen;
+  const isDrSecondary = redacted.some(({ health }) => health?.health.replicationDrMode === 'secondary');
+  const token = await Promise.resolve(isDrSecondary ? access.batchToken() : access.credential()).catch(
+    orElse(signal, () => undefined),
+  );
+  if (token === undefined) return seen;
+  const ask = async (node: SeenNode): Promise<SeenNode> => {
+    if (!redacted.includes(node) || node.health === undefined) return node;
+    const { version } = (await healthOf(access.client, node.health.address, signal, token)) ?? {};
+    if (!version) return node;
+    const health = { ...node.health, health: { ...node.health.health, version } };
+    return { health, observation: { ...node.observation, version } };
+  };
+  return Promise.all(seen.map(ask));
+}
+
 async function observeNode(client: ServiceClient, address: string, signal: AbortSignal) {
   try {
     const askedAt = Date.now();
     const health = await client.sys.health({ node: address, signal, timeoutMs: NODE_TIMEOUT_MS });
-    const { initialized, sealed, standby, version, status } = health;
+    const { initialized, sealed, standby, status } = health;
+    const version = health.version || undefined;
     return {
       health: { address, health, askedAt, answeredAt: Date.now() },
       observation: { address, reachable: true, initialized, sealed, standby, version, healthStatus: status },
@@ -118,8 +144,13 @@ export async function readSlot(
 }
 
 /** The health of one node, with its clock: `server_time_utc`, exact to a second. */
-export function healthOf(client: ServiceClient, node: string, signal: AbortSignal): Promise<Health | undefined> {
-  return client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS }).catch(orElse(signal, () => undefined));
+export function healthOf(
+  client: ServiceClient,
+  node: string,
+  signal: AbortSignal,
+  token?: Secret,
+): Promise<Health | undefined> {
+  return client.sys.health({ node, signal, token, timeoutMs: NODE_TIMEOUT_MS }).catch(orElse(signal, () => undefined));
 }
 
 /** Whether a node reports that it is the active one, as `is_self` of `sys/leader` also does. */

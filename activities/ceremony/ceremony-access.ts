@@ -5,7 +5,7 @@ import { readCredential } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import type { ClusterAccess } from '../clusters';
 import { check } from '../checks/check';
-import { majorVersion } from '../checks/versions';
+import { NO_VERSION, isBeforeMajor } from '../checks/versions';
 
 /**
  * Whether the calls of a generation attempt have access. `open`: the cluster's configuration gives everybody access, as
@@ -30,7 +30,7 @@ const OPENED_BY: Readonly<Record<GeneratedTokenKind, string>> = {
 
 interface AccessQuestion {
   readonly kind: GeneratedTokenKind;
-  /** Version of the service; before 2.0 no credential is needed. */
+  /** Version of the service; before 2.0 no credential is needed. Where it is not known, the calls are tried as from 2.0 on. */
   readonly version: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -43,7 +43,7 @@ interface AccessQuestion {
 async function findCeremonyWay(access: ClusterAccess, asking: AccessQuestion): Promise<CeremonyWay> {
   const { kind, version } = asking;
   const { ceremonyCredential } = access.entry;
-  if (majorVersion(version) < 2)
+  if (isBeforeMajor(2, version))
     return { access: 'not-needed', token: ceremonyCredential && (await readCredential(ceremonyCredential)) };
   const batch = kind === 'operation-token' ? access.batchToken() : undefined;
   batch?.catch(() => undefined);
@@ -112,7 +112,7 @@ export async function ceremonyToken(
     `No credential of the worker gives access to the ceremony calls of ${name}.`,
     {
       cluster: name,
-      observed: `${accessText(way)}; version ${version ?? 'not reported'}`,
+      observed: `${accessText(way)}; version ${version ?? NO_VERSION}`,
       needed: NEEDED[kind],
       next: openingText(access, kind),
     },
@@ -159,12 +159,13 @@ export function ceremonyCallsAllowed(
 ): Check {
   const rotation = kind === 'operation-token' ? 'start batchTokenRotation while a primary serves, or ' : '';
   return check('ceremony calls allowed', cluster, way.access === 'not-needed' || way.access === 'accepted', {
-    observed: version === undefined ? accessText(way) : `${accessText(way)} (version ${version})`,
+    observed:
+      version === undefined ? `${accessText(way)}; version ${NO_VERSION}` : `${accessText(way)} (version ${version})`,
     needed: NEEDED[kind],
     otherwise: 'warn',
     next:
       way.access === 'open'
-        ? `Anybody can occupy the slot of ${cluster} now. Remove enable_unauthenticated_access after the ceremony.`
+        ? `Anybody can occupy the slot of ${cluster} now. ${version === undefined ? 'Before version 2.0 that cannot be changed; from 2.0 on, remove' : 'Remove'} enable_unauthenticated_access after the ceremony.`
         : `Preferred, before the run: ${rotation}set ceremonyCredential of ${cluster}. Otherwise the step parks until people open the calls for the duration of the ceremony (break-glass: enable_unauthenticated_access on every node).`,
   });
 }
@@ -177,7 +178,7 @@ export function breakGlassWarnings(
   kind: GeneratedTokenKind,
   clusters: readonly { readonly cluster: string; readonly version?: string | undefined }[],
 ): readonly string[] {
-  const newer = clusters.filter(({ version }) => majorVersion(version) >= 2).map(({ cluster }) => cluster);
+  const newer = clusters.filter(({ version }) => !isBeforeMajor(2, version)).map(({ cluster }) => cluster);
   if (newer.length === 0) return [];
   return [
     `From version 2.0 the ceremony calls of ${newer.join(', ')} need a credential. If no available credential is accepted, people open the calls for the duration of the ceremony with \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\`. Meanwhile anybody who can reach the cluster can occupy or cancel its single generation slot, but nobody gets a token without the key shares. People remove the line after the run.`,

@@ -14,7 +14,7 @@ import type { ClusterAccess } from '../clusters';
 import { provenBefore } from '../tokens/batch-token-proof';
 import { keptTokenFor } from '../tokens/kept-tokens';
 import { readBatchToken } from '../tokens/operation-token';
-import { majorVersion } from './versions';
+import { isBeforeMajor } from './versions';
 import { asWarning, check, notCheckable } from './check';
 import type { CredentialFacts } from './credentials';
 import { CREDENTIAL_LIFE_SECONDS, credentialFacts, missingRights, rightsText } from './credentials';
@@ -232,11 +232,12 @@ async function batchTokenTaken(
     const next = `Make sure that ${cluster} streams from the primary that issued the token, then start batchTokenRotation.`;
     return check(name, cluster, false, { observed, needed, next });
   }
-  const why =
-    majorVersion(version) < 2
-      ? `before version 2.0 a DR secondary has no read-only call that a batch token authorizes`
-      : taken === 'refused'
-        ? 'its policy does not let it read the generation slot'
+  const why = isBeforeMajor(2, version)
+    ? `before version 2.0 a DR secondary has no read-only call that a batch token authorizes`
+    : taken === 'refused'
+      ? 'its policy does not let it read the generation slot'
+      : version === undefined
+        ? `${cluster} does not report its version, and before 2.0 everybody may read the generation slot`
         : `${cluster} could not be asked`;
   return notCheckable(name, cluster, { observed: `not checkable: ${why}`, needed });
 }
@@ -264,9 +265,12 @@ export async function acceptedBy(
   token: Secret<'batch-token'>,
   signal: AbortSignal,
 ): Promise<Taken> {
-  if (majorVersion(version) < 2) return 'not-checkable';
-  return secondary.client.dr.secondary.generateOperationToken.readAttempt({ token, signal }).then(
-    () => 'taken',
-    orElse(signal, ({ code }) => (code === 'PERMISSION_DENIED' ? 'refused' : 'not-checkable')),
-  );
+  if (isBeforeMajor(2, version)) return 'not-checkable';
+  const read = (sent: Secret<'batch-token'> | undefined) =>
+    secondary.client.dr.secondary.generateOperationToken.readAttempt({ token: sent, signal }).then(
+      (): Taken => 'taken',
+      orElse(signal, ({ code }): Taken => (code === 'PERMISSION_DENIED' ? 'refused' : 'not-checkable')),
+    );
+  // A service before 2.0 lets everybody in, and proves nothing.
+  return version === undefined && (await read(undefined)) !== 'refused' ? 'not-checkable' : read(token);
 }

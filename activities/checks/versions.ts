@@ -14,10 +14,19 @@ export function compareVersions(a: string, b: string): number {
   return 0;
 }
 
-/** The major version of the service, such as 2 for `2.0.3+ent`; 0 if it is not known. */
-export function majorVersion(version: string | undefined): number {
-  return Number(/^v?(\d+)\./.exec(version ?? '')?.[1] ?? 0);
+/** The service is known to be older than this major version. A version that is not reported is not older. */
+export function isBeforeMajor(major: number, version: string | undefined): boolean {
+  const reported = /^v?(\d+)\./.exec(version ?? '')?.[1];
+  return reported !== undefined && Number(reported) < major;
 }
+
+/** Both versions are known, and `a` is older. */
+export function isOlder(a: string | undefined, b: string | undefined): boolean {
+  return a !== undefined && b !== undefined && compareVersions(a, b) < 0;
+}
+
+/** Every version of the service reports itself: only a listener with `redact_version` leaves it out. */
+export const NO_VERSION = 'not reported (the listener redacts its version: `redact_version`)';
 
 /** The versions that the nodes of a cluster report. */
 function versionsOf({ nodes }: ClusterObservation): readonly string[] {
@@ -25,17 +34,26 @@ function versionsOf({ nodes }: ClusterObservation): readonly string[] {
 }
 
 function versionsText(...clusters: readonly ClusterObservation[]): string {
-  return clusters.map((each) => `${each.cluster} ${versionsOf(each).join(', ') || 'not reported'}`).join('; ');
+  return clusters.map((each) => `${each.cluster} ${versionsOf(each).join(', ') || NO_VERSION}`).join('; ');
 }
 
-/** No node of a secondary is older than any of the primary that it follows (facts 8.8). */
+const COMPARE =
+  'Compare the versions before you approve: run `vault version` on a node of each, or `vault status` with a token.';
+
+/**
+ * No node of a secondary is older than any of the primary that it follows (facts 8.8). If a listener redacts the version,
+ * people compare.
+ */
 export function noneOlder(primary: ClusterObservation, secondary: ClusterObservation): Check {
   const [above, below] = [versionsOf(primary), versionsOf(secondary)];
   const inOrder = below.every((version) => above.every((other) => compareVersions(version, other) >= 0));
-  return check('versions in order', secondary.cluster, above.length > 0 && below.length > 0 && inOrder, {
+  const isRedacted = above.length === 0 || below.length === 0;
+  return check('versions in order', secondary.cluster, !isRedacted && inOrder, {
     observed: versionsText(primary, secondary),
     needed: `no node of ${secondary.cluster} older than any node of ${primary.cluster}`,
-    next: `Upgrade ${secondary.cluster} first: replicating from a newer to an older version is not safe.`,
+    ...(isRedacted
+      ? { otherwise: 'warn', next: COMPARE }
+      : { next: `Upgrade ${secondary.cluster} first: replicating from a newer to an older version is not safe.` }),
   });
 }
 
@@ -46,7 +64,7 @@ export function canFollow(primary: ClusterObservation, secondary: ClusterObserva
 
 /** As {@link noneOlder}, and neither cluster is in the middle of an upgrade. */
 export function versionsInOrder(primary: ClusterObservation, secondary: ClusterObservation): Check {
-  if ([primary, secondary].every((each) => versionsOf(each).length === 1)) return noneOlder(primary, secondary);
+  if ([primary, secondary].every((each) => versionsOf(each).length <= 1)) return noneOlder(primary, secondary);
   return check('versions in order', secondary.cluster, false, {
     observed: versionsText(primary, secondary),
     needed: 'one version on all nodes of each cluster',
@@ -62,7 +80,10 @@ export function versionsAfterLoss(from: ClusterObservation, to: ClusterObservati
   return check('versions in order', to.cluster, mine !== undefined && more === undefined && newer.length === 0, {
     observed: versionsText(to, from),
     needed: `one version on all nodes of ${to.cluster}, not older than that of ${from.cluster}`,
-    next: `Data of a newer version is not safe on an older one: name another DR secondary, or finish the upgrade.`,
+    next:
+      mine === undefined
+        ? COMPARE
+        : `Data of a newer version is not safe on an older one: name another DR secondary, or finish the upgrade.`,
     otherwise: newer.length > 0 && newer.length === before.length ? 'fail' : 'warn',
   });
 }

@@ -7,7 +7,7 @@ import { check } from '../checks/check';
 import { credentialFacts, missingRights } from '../checks/credentials';
 import type { CredentialFacts } from '../checks/credentials';
 import { openRun, runText } from '../checks/runs';
-import { majorVersion } from '../checks/versions';
+import { isBeforeMajor } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { neededGrants, rightsIn } from '../tokens/policies';
 import { openBatchToken } from '../tokens/kept-batch-token';
@@ -102,7 +102,7 @@ export function opensCeremonies(
   return observations.some(
     ({ cluster, version }) =>
       members.includes(cluster) &&
-      majorVersion(version) >= 2 &&
+      !isBeforeMajor(2, version) &&
       deployment.clusters.get(cluster)?.ceremonyCredential === undefined,
   );
 }

@@ -24,7 +24,7 @@ import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { coolDown } from '../checks/runs';
 import { DEMOTE, PROMOTE, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
-import { canFollow, compareVersions, noneOlder, versionsInOrder } from '../checks/versions';
+import { canFollow, isOlder, noneOlder, versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
@@ -100,7 +100,7 @@ function routeOf(
       return verdict === 'ok' ? [] : [{ severity: 'warning', code, text, ...(next && { next }) }];
     }),
     /** Whether the old primary follows the new one: an older version cannot. */
-    rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
+    rejoin: !isOlder(from.version, to.version),
     tokenSource: tokens.source,
     /** The operation token of `to`, if the record keeps one. */
     kept: tokens.kept,
@@ -202,7 +202,7 @@ function otherChecks({ from, silent, strangers }: Sides): Check[] {
 /** A newer secondary can take over, but the old primary cannot follow it. */
 function versionsForSwitch(from: ClusterObservation, to: ClusterObservation, acknowledged: boolean): Check {
   const judged = versionsInOrder(from, to);
-  if (judged.verdict !== 'ok' || compareVersions(from.version ?? '', to.version ?? '') === 0) return judged;
+  if (judged.verdict !== 'ok' || !isOlder(from.version, to.version)) return judged;
   return check(judged.name, to.cluster, acknowledged, {
     observed: judged.observed,
     needed: 'the same version, or acknowledgeNewerSecondary',

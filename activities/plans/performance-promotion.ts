@@ -21,7 +21,7 @@ import {
 import type { Quiescing } from '../checks/quiesce';
 import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { goneChecks } from '../checks/signs';
-import { compareVersions, versionsInOrder } from '../checks/versions';
+import { isOlder, versionsInOrder } from '../checks/versions';
 import { lookUpMarker, markerRights } from '../evidence/marker';
 import { currentExecution } from '../execution';
 import { describeFilter, findFilter, withheld } from '../filters/paths-filters';
@@ -105,7 +105,7 @@ function routeOf(
 ) {
   const planned = mode === 'planned';
   // An old primary newer than the new one is fine; an older one would replicate from newer to older.
-  const older = planned && compareVersions(from.version ?? '', to.version ?? '') < 0;
+  const older = planned && isOlder(from.version, to.version);
   return {
     ...{ mode, from: from.cluster, to: to.cluster },
     /** Every other secondary that answers. */

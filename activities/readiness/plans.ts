@@ -5,7 +5,7 @@ import { QUOTA_LEFT_BEHIND, QUOTA_POSSIBLE } from '../checks/quiesce';
 import { inStep, takesPart } from '../checks/replication';
 import { FREE_SLOT, PROMOTE, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
-import { majorVersion } from '../checks/versions';
+import { isBeforeMajor } from '../checks/versions';
 import { candidateChecks } from '../plans/dr-failover';
 import { findSides, formerChecks, sideChecks, tokenChecks } from '../plans/dr-switchover';
 import { findFailoverSides } from '../checks/failover-sides';
@@ -117,7 +117,7 @@ async function callsAllowed(
   works: Promise<boolean>,
 ): Promise<Judged[]> {
   const { version } = of(cluster);
-  if (majorVersion(version) < 2) return [];
+  if (isBeforeMajor(2, version)) return [];
   const entry = await ceremonyEntryOf(access(cluster), of(cluster), signal);
   const judged = ceremonyCallsAllowed(cluster, 'operation-token', version, entry);
   const isOpen = entry.access === 'open';

@@ -29,6 +29,7 @@ export class SimulatedCluster {
   /** From the cluster's own configuration: a cluster that joins takes over the primary's key shares but keeps this (facts 8.9). */
   readonly sealType: string;
   readonly redactsAddresses: boolean;
+  redactsVersion: boolean;
   /** `enable_unauthenticated_access` in the configuration of its nodes: open to callers without a token, since 2.0. */
   unauthenticatedAccess: readonly ('generate-operation-token' | 'generate-root')[] = [];
   /** A token with the root policy that is valid here or, on a DR secondary, will be valid after its promotion. */
@@ -62,6 +63,7 @@ export class SimulatedCluster {
     this.performanceStandbys = options.performanceStandbys ?? false;
     this.sealType = options.seal?.type ?? 'shamir';
     this.redactsAddresses = options.redactAddresses === true;
+    this.redactsVersion = options.redactVersion === true;
     this.seal = new Seal(options.seal?.shares ?? 5, options.seal?.threshold ?? 3, this.random.derive('seal'));
     this.storage = new Storage(BigInt(options.firstWal ?? 1_000 + Math.floor(this.random.fraction() * 9_000)));
     this.tokens = new TokenStore(this.storage, service.batchTokens, this.random.derive('tokens'));

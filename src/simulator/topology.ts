@@ -85,6 +85,8 @@ const CLUSTER = z.strictObject({
   apiAddr: z.union([z.string(), z.array(z.string())]).optional(),
   /** `redact_addresses` of the listeners: without a token, `sys/leader` names no address. */
   redactAddresses: z.boolean().optional(),
+  /** `redact_version` of the listeners: without a token, `sys/health` and `sys/seal-status` name no version. */
+  redactVersion: z.boolean().optional(),
   /** WAL index before the first write; uint64, as a string above 2^53. */
   firstWal: z.union([z.number().int().min(0), z.string().regex(/^\d+$/)]).optional(),
 });

@@ -33,7 +33,7 @@ const ADVERTISED = {
   'load balancer': {},
   pods: { apiAddr: [1, 2, 3].map((pod) => `http://10.244.1.${pod}:8200`) },
   listed: { apiAddr: undefined },
-  redacted: { redactAddresses: true },
+  redacted: { redactAddresses: true, redactVersion: true },
 };
 /** With healthy clusters, people try the choices that continue in turn; a run that parks more often than this is stuck. */
 const MOST_PARKINGS = 12;

@@ -23,12 +23,13 @@ export function answerFromNode(
   node: SimulatedNode,
   request: ServiceRequest,
 ): ServiceAnswer | undefined {
+  const version = cluster.redactsVersion && request.token === undefined ? '' : cluster.version;
   switch (`${request.method} ${request.path}`) {
     case 'GET sys/health':
     case 'HEAD sys/health':
-      return health(cluster, node, request.query);
+      return health(cluster, node, request.query, version);
     case 'GET sys/seal-status':
-      return sealStatus(cluster, node);
+      return sealStatus(cluster, node, version);
     case 'GET sys/leader':
       return leader(cluster, node, cluster.redactsAddresses && request.token === undefined);
     case 'POST sys/unseal':
@@ -57,7 +58,12 @@ const HEALTH_CODES = {
 type HealthParameter = keyof typeof HEALTH_CODES;
 
 /** `sys/health`. A standby reports modes late or as `unknown`. Without an active node, or sealed, a node always reports `unknown`. */
-function health(cluster: SimulatedCluster, node: SimulatedNode, query: URLSearchParams): ServiceAnswer {
+function health(
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  query: URLSearchParams,
+  version: string,
+): ServiceAnswer {
   const now = cluster.service.now();
   const serving = cluster.leadership.serving(now);
   const active = serving === node;
@@ -72,7 +78,7 @@ function health(cluster: SimulatedCluster, node: SimulatedNode, query: URLSearch
       replication_performance_mode: modes.performance,
       replication_dr_mode: modes.dr,
       server_time_utc: Math.floor(now / 1_000),
-      version: cluster.version,
+      version,
       enterprise: true,
       ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
       ...(active ? { last_wal: cluster.storage.lastWal } : {}),
@@ -161,7 +167,7 @@ function leader(cluster: SimulatedCluster, node: SimulatedNode, redacted: boolea
  * `sys/seal-status`; `t` and `n` are the primary's after joining. With auto-unseal they are those of the recovery keys
  * (the service's `http/sys_seal.go`), as is `required` of a generation attempt (facts 5.1).
  */
-function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
+function sealStatus(cluster: SimulatedCluster, node: SimulatedNode, version: string): ServiceAnswer {
   return {
     status: 200,
     body: {
@@ -172,8 +178,8 @@ function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnsw
       n: cluster.seal.shares,
       progress: node.unsealShares.length,
       nonce: '',
-      version: cluster.version,
-      build_date: '2026-01-06T00:00:00Z',
+      version,
+      build_date: version === '' ? '' : '2026-01-06T00:00:00Z',
       migration: false,
       ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
       recovery_seal: cluster.unsealsItself,
@@ -194,7 +200,7 @@ function unseal(cluster: SimulatedCluster, node: SimulatedNode, body: JsonObject
     node.seal(false);
     cluster.leadership.settle(cluster.service.now());
   }
-  return sealStatus(cluster, node);
+  return sealStatus(cluster, node, cluster.redactsVersion ? '' : cluster.version);
 }
 
 /** A sealed node has nothing to do, and a standby cannot verify the token. The active node goes on to the route. */
