@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { WorkflowHandle } from '@temporalio/client';
 import { Context } from '@temporalio/activity';
 import { RUNBOOK_NAMES, deploymentWorkflowId, holdsDeploymentLock, webUiLink } from '../../src/contracts/names';
 import { nextCommandOf, shellLine } from '../../src/contracts/next-commands';
@@ -11,6 +12,7 @@ import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import { writeReportFiles as writeFiles } from '../../src/report/render';
+import { firstValue } from '../../src/report/run-history';
 import { failoverInputDigest } from '../../src/keys';
 import type { RunContext } from '../../src/keys';
 import { startOf } from '../approvals/arrived-signals';
@@ -55,10 +57,10 @@ export async function requestTakeOver(asked: {
     });
   else if (!laboratory) throw noDocument(input);
   const until = performance.now() + ANSWER_MS;
-  const awaited = async <T>(read: (status: RunStatus) => T | undefined): Promise<T | undefined> => {
+  const awaited = async <T>(read: (status: RunStatus) => T | Promise<T | undefined>): Promise<T | undefined> => {
     for (;;) {
       const status = await statusOf(workflowId, runId);
-      const found = status && read(status);
+      const found = status && (await read(status));
       if (found !== undefined || performance.now() > until) return found;
       await delay(ASK_EVERY_MS);
     }
@@ -74,11 +76,16 @@ export async function requestTakeOver(asked: {
     refused(`is held by a run that does not answer. ${sent}`, `gave no answer within ${ANSWER_MS / 1_000} s`);
   const before = await awaited((status) => Math.max(0, ...takeOversIn(status).map(({ arrival }) => arrival)));
   if (before === undefined) throw silent('Nothing was sent to it.');
-  await temporal.workflow.getHandle(workflowId, runId).signal(SIGNALS.takeOver, input);
-  const answer = await awaited((status) => {
+  const handle = temporal.workflow.getHandle(workflowId, runId);
+  await handle.signal(SIGNALS.takeOver, input);
+  let own: number | undefined;
+  const answer = await awaited(async (status) => {
     const given = takeOversIn(status).filter(({ arrival }) => arrival > before);
     if (status.runbook === 'drFailover' || given.some(({ verdict }) => verdict === 'accepted')) return 'accepted';
-    return given.at(-1);
+    if (given.length === 0) return undefined;
+    // Others may send take-overs too: a refusal of theirs is no answer to this one.
+    own ??= await arrivalOf(handle, input, before);
+    return given.find(({ arrival }) => arrival === own);
   });
   if (answer === 'accepted') return;
   if (answer === undefined) throw silent('It was asked to become the failover, and may still do so.');
@@ -140,6 +147,21 @@ async function statusOf(workflowId: string, runId: string): Promise<RunStatus | 
   } catch {
     return undefined;
   }
+}
+
+/** The number of this take-over among those that the run received after `before`; undefined if its history does not show it yet. */
+async function arrivalOf(
+  handle: WorkflowHandle,
+  input: InputOf<'drFailover'>,
+  before: number,
+): Promise<number | undefined> {
+  const { events } = await handle.fetchHistory().catch(() => ({ events: [] }));
+  const received = (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) =>
+    signal?.signalName === SIGNALS.takeOver ? [firstValue(signal.input)] : [],
+  );
+  const sent = JSON.stringify(input);
+  const index = received.findIndex((each, at) => at >= before && JSON.stringify(each) === sent);
+  return index === -1 ? undefined : index + 1;
 }
 
 const takeOversIn = ({ receipts }: RunStatus) => receipts.filter(({ signal }) => signal === 'takeOver');

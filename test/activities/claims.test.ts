@@ -232,6 +232,25 @@ describe('an order to the whole run', () => {
     expect(['NOT_APPROVED', 'DOCUMENT_INVALID']).toContain(code);
   });
 
+  it('the answer to a take-over is the receipt of that take-over, whatever others are refused meanwhile', async () => {
+    const request = async (verdict: string, text: string) => {
+      const input = RUNBOOK_INPUTS.drFailover.parse(asked(await order('grace')));
+      const [other] = bench.signaled('takeOver', [{ ...input, reason: 'a stranger' }]);
+      const refused = { signal: 'takeOver', arrival: other, verdict: 'refused', code: 'x', text: 'a stranger' };
+      const own = { ...refused, arrival: (other ?? 0) + 1, verdict, text };
+      const statusWith = (...receipts: object[]) => ({ runbook: 'drSwitchover', receipts });
+      bench.statuses = [
+        statusWith({ ...refused, arrival: (other ?? 0) - 1 }),
+        statusWith(refused),
+        statusWith(refused, own),
+      ];
+      const parameters = { workflowId: bench.run.wid, runId: bench.run.rid, input };
+      return bench.call('requestTakeOver', parameters, { run: { ...bench.run, wid: 'a-failover', rid: 'its-run' } });
+    };
+    await expect(request('accepted', 'takes over')).resolves.toBeUndefined();
+    await expect(request('refused', 'it is no time for it')).rejects.toThrow('does not become the failover');
+  });
+
   it('a take-over counts with defaults written out and members in another order', async () => {
     const document = await order('grace');
     const { deployment, ...others } = RUNBOOK_INPUTS.drFailover.parse(asked(document));

@@ -169,6 +169,8 @@ export class ActivityBench {
   #usualLimits: Limits | undefined;
   /** Open runs by Workflow ID. If undefined, every ID has an open run. */
   openRuns: ReadonlyMap<string, { readonly type: string; readonly runId: string; readonly memo?: object }> | undefined;
+  /** What runs answer to their status query, one after the other; the last answer stays. */
+  statuses: unknown[] = [];
   /** Closed runs with their results, newest first. A query finds those whose Workflow ID it contains. */
   closedRuns: readonly {
     readonly workflowId: string;
@@ -646,6 +648,8 @@ export class ActivityBench {
                   ? Promise.reject(this.historyError)
                   : Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.history ?? this.#recorded()),
               describe: () => this.#describe(workflowId, runId),
+              query: () => Promise.resolve(this.statuses.length > 1 ? this.statuses.shift() : this.statuses[0]),
+              signal: (name: SignalName, input: unknown) => Promise.resolve(void this.signaled(name, [input])),
               result: () => Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.result),
             },
       list: ({ query }: { readonly query: string }) =>
