@@ -75,10 +75,47 @@ export async function isMemoryBacked(
   }
 }
 
+/** The directories of other namespaces beside that of a worker. */
+const NAMESPACE_DIRECTORY = /^[0-9a-f]{32}$/;
 const RECORD_FILE = /^([0-9a-f-]{36})\.(\d{1,9})\.[0-9a-f]{32}\.key$/;
 /** Maximum records of one run on one host at a time; a run that takes days needs only a few. */
 const RECORDS_PER_RUN = 32;
 const LEFTOVER_AGE_MS = 60_000;
+
+/**
+ * Where the workers of one namespace keep their keys, below `RUNBOOKS_KEY_DIR`. A worker whose server does not know a run
+ * takes the run for ended and destroys its keys, so workers of two servers must not share a directory.
+ *
+ * @param namespaceId from `DescribeNamespace`. No two namespaces have the same ID, on one server or on several. The
+ *   cluster ID of a server would need a role for the whole server, which workers do not have.
+ */
+export function directoryOfNamespace(keyDirectory: string, namespaceId: string): string {
+  return join(keyDirectory, hash('sha256', namespaceId).slice(0, 32));
+}
+
+/**
+ * Creates the key directory (mode 0700) if it does not exist.
+ *
+ * @param options.storage `memory` requires a tmpfs.
+ * @param options.fileSystemType reads the type number of the file system; for tests.
+ * @returns the directory without links
+ * @throws RunbookError `KEY_STORAGE_REFUSED` if somebody else can write there, or if `memory` is requested and the
+ *   directory is not on a tmpfs.
+ */
+export async function prepareKeyDirectory(options: {
+  readonly directory: string;
+  readonly storage: 'memory' | 'disk';
+  readonly fileSystemType?: (directory: string) => Promise<number>;
+}): Promise<string> {
+  await mkdir(options.directory, { recursive: true, mode: 0o700 });
+  const directory = await ownDirectory(options.directory);
+  if (options.storage === 'disk' || (await isMemoryBacked(directory, options.fileSystemType))) return directory;
+  const text = `The key directory ${directory} is not on a memory-backed file system (tmpfs).`;
+  throw new RunbookError('KEY_STORAGE_REFUSED', text, {
+    needed: 'a directory on a tmpfs, such as /dev/shm/runbooks or a memory-backed volume',
+    next: 'Choose such a directory, or select disk storage; every invitation then says "best-effort".',
+  });
+}
 
 /**
  * The ceremony keys of this host: one file per ceremony epoch (protocol: "Key record"). The file is written once and
@@ -98,28 +135,14 @@ export class KeyRecords {
   }
 
   /**
-   * Opens the key directory, and creates it (mode 0700) if it does not exist.
+   * Opens a key directory.
    *
-   * @param options.storage `memory` requires a tmpfs.
-   * @param options.fileSystemType reads the type number of the file system; for tests.
-   * @throws RunbookError `KEY_STORAGE_REFUSED` if somebody else can write there, or if `memory` is requested and the
-   *   directory is not on a tmpfs.
+   * @param options.directory of one namespace ({@link directoryOfNamespace})
+   * @throws RunbookError `KEY_STORAGE_REFUSED`, as {@link prepareKeyDirectory}
    */
-  static async open(options: {
-    readonly directory: string;
-    readonly storage: 'memory' | 'disk';
-    readonly fileSystemType?: (directory: string) => Promise<number>;
-  }): Promise<KeyRecords> {
+  static async open(options: Parameters<typeof prepareKeyDirectory>[0]): Promise<KeyRecords> {
     const { storage } = options;
-    await mkdir(options.directory, { recursive: true, mode: 0o700 });
-    const directory = await ownDirectory(options.directory);
-    if (storage === 'memory' && !(await isMemoryBacked(directory, options.fileSystemType))) {
-      const text = `The key directory ${directory} is not on a memory-backed file system (tmpfs).`;
-      throw new RunbookError('KEY_STORAGE_REFUSED', text, {
-        needed: 'a directory on a tmpfs, such as /dev/shm/runbooks or a memory-backed volume',
-        next: 'Choose such a directory, or select disk storage; every invitation then says "best-effort".',
-      });
-    }
+    const directory = await prepareKeyDirectory(options);
     await writeNewFile(directory, 'key-home', randomBytes(8).toString('hex'));
     const keyHome = await readOwnFile(directory, 'key-home');
     if (keyHome === undefined || !/^[0-9a-f]{16}$/.test(keyHome)) {
@@ -217,7 +240,8 @@ export class KeyRecords {
 
   /**
    * Destroys records that have expired, that belong to closed runs, or that cannot be read. Works without Temporal: if
-   * `isRunClosed` throws, the record stays until it expires.
+   * `isRunClosed` throws, the record stays until it expires. Of other namespaces, it destroys only what has expired,
+   * which nobody can use: perhaps no worker of theirs starts again.
    *
    * @param now milliseconds since 1970.
    * @param isRunClosed whether a run has ended, by Workflow ID and Run ID.
@@ -227,7 +251,7 @@ export class KeyRecords {
     isRunClosed: (wid: string, rid: string, ns: string) => Promise<boolean>,
   ): Promise<readonly DestroyedRecord[]> {
     await this.#eraseLeftovers(now);
-    const destroyed: DestroyedRecord[] = [];
+    const destroyed = await this.#sweepExpiredBeside(now);
     for (const name of await this.#recordFiles()) {
       const record = await this.#load(name);
       if (record === undefined) continue;
@@ -235,6 +259,23 @@ export class KeyRecords {
       if (why === undefined || !(await this.#destroyFile(name))) continue;
       const [, cid = '', epoch] = RECORD_FILE.exec(name) ?? [];
       destroyed.push({ cid, epoch: Number(epoch), why });
+    }
+    return destroyed;
+  }
+
+  async #sweepExpiredBeside(now: number): Promise<DestroyedRecord[]> {
+    const destroyed: DestroyedRecord[] = [];
+    const above = dirname(this.#directory);
+    for (const entry of await readdir(above, { withFileTypes: true })) {
+      const directory = join(above, entry.name);
+      if (!entry.isDirectory() || !NAMESPACE_DIRECTORY.test(entry.name) || directory === this.#directory) continue;
+      const beside = new KeyRecords(directory, '', this.erasure);
+      for (const name of await beside.#recordFiles()) {
+        const record = await beside.#load(name);
+        if (record === undefined || record === 'unreadable' || record.destroyAfter * 1000 > now) continue;
+        const { cid, epoch } = record;
+        if (await beside.#destroyFile(name)) destroyed.push({ cid, epoch, why: 'expired' });
+      }
     }
     return destroyed;
   }

@@ -17,7 +17,7 @@ import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contr
 import { RunbookError } from '../errors';
 import { InventoryInForce, inventoryDigest, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
-import { KeyRecords, SealKeyring, missingSealKeys } from '../keys';
+import { directoryOfNamespace, KeyRecords, missingSealKeys, prepareKeyDirectory, SealKeyring } from '../keys';
 import { connectionSettings, DATA_CONVERTER, workerIdentity, workerSettings } from './settings';
 import { createLogger, installLogger } from './logging';
 import { measureActivities } from './measure-activities';
@@ -106,8 +106,8 @@ async function prepare(
   const inventory = inForce.current;
   const sealKeyring = SealKeyring.parse(settings.sealKeys.reveal());
   const signingKey = await readSigningKey(inventory.workers.signingKey);
-  const keyRecords = await KeyRecords.open({ directory: settings.keyDirectory, storage: settings.keyStorage });
-  const { reportDirectory, taskQueue } = settings;
+  const { reportDirectory, taskQueue, keyStorage: storage } = settings;
+  const keyDirectory = await prepareKeyDirectory({ directory: settings.keyDirectory, storage });
   if (reportDirectory !== undefined) await mkdir(reportDirectory, { recursive: true });
 
   const given = options.connection;
@@ -118,6 +118,9 @@ async function prepare(
   const close = async (): Promise<void> => (given === undefined ? connection.close() : undefined);
   try {
     const temporal = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
+    const { namespaceInfo } = await temporal.workflowService.describeNamespace({ namespace });
+    const directory = directoryOfNamespace(keyDirectory, namespaceInfo?.id ?? '');
+    const keyRecords = await KeyRecords.open({ directory, storage });
     const code = workflowCode(options.bundle);
     const rules = {
       locks: locksOf(inventory),

@@ -1,12 +1,12 @@
 /** Ceremony keys are where they were made: with two workers each key activity reaches the right one, and losing one costs an epoch. */
-import { readFileSync } from 'node:fs';
 import { readFile, readdir, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { temporal } from '@temporalio/proto';
 import { Decrypter } from 'age-encryption';
 import { keyTaskQueue } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import { newSealKey } from '../../src/keys';
+import { ceremonyKeyFiles, keyHomes } from '../support/directory';
 import { Program } from '../support/program';
 import { replayRun } from '../support/replay';
 import { Scenario } from '../support/scenario';
@@ -27,7 +27,7 @@ class Host {
   }
 
   get keyHome(): string {
-    return readFileSync(join(this.keys, 'key-home'), 'utf8');
+    return [...keyHomes(this.keys).keys()].join();
   }
 
   get log(): string {
@@ -53,8 +53,10 @@ class Host {
   }
 
   /** Names of the key records on this host. */
-  async records(): Promise<string[]> {
-    return (await readdir(this.keys)).filter((name) => name.endsWith('.key'));
+  records(): string[] {
+    return ceremonyKeyFiles(this.keys)
+      .filter((path) => path.endsWith('.key'))
+      .map((path) => basename(path));
   }
 }
 
@@ -117,7 +119,7 @@ describe('two workers with key directories of their own', () => {
     run = await scenario.tokenCeremony();
     await run.waitsFor('shares');
     const [one, two] = hosts;
-    [home, other] = (await one.records()).length > 0 ? [one, two] : [two, one];
+    [home, other] = one.records().length > 0 ? [one, two] : [two, one];
   });
   afterAll(async () => {
     await Promise.all(hosts.map((host) => host.stop()));
@@ -126,8 +128,8 @@ describe('two workers with key directories of their own', () => {
 
   it('the keys lie on one of them, and what needs them runs there', async () => {
     expect(home.keyHome).not.toBe(other.keyHome);
-    expect(await home.records()).toHaveLength(1);
-    expect(await other.records()).toEqual([]);
+    expect(home.records()).toHaveLength(1);
+    expect(other.records()).toEqual([]);
     for (const holder of ['ada', 'bert']) {
       await run.share(holder);
       await inHand(run, holder);
@@ -138,7 +140,7 @@ describe('two workers with key directories of their own', () => {
   });
 
   it('that one stops: the run asks again with keys of the other one, and comes to its end there', async () => {
-    const [old = ''] = await home.records();
+    const [old = ''] = home.records();
     await home.stop();
     await run.share('cleo');
     const again = await run.waitsFor('shares', ({ epoch }) => epoch === 2);
@@ -151,7 +153,7 @@ describe('two workers with key directories of their own', () => {
         text: expect.stringContaining('WORKER_UNREACHABLE') as string,
       }),
     );
-    expect(await other.records()).toHaveLength(1);
+    expect(other.records()).toHaveLength(1);
     for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder, { seq: 2 });
     report = await run.report();
     expect(report.outcome).toBe('completed');
@@ -159,15 +161,15 @@ describe('two workers with key directories of their own', () => {
     expect(late.map(([name]) => name)).toEqual(
       expect.arrayContaining(['openEnvelopes', 'startGeneration', 'completeGeneration', 'destroyCeremonyKeys']),
     );
-    expect(await other.records()).toEqual([]);
+    expect(other.records()).toEqual([]);
     // The one that is away still has its record, which belongs to a run that ended.
-    expect(await home.records()).toEqual([old]);
+    expect(home.records()).toEqual([old]);
     await replayRun(run);
   });
 
   it('started again it destroys at once what belongs to the run that ended', async () => {
     await home.start();
-    expect(await home.records()).toEqual([]);
+    expect(home.records()).toEqual([]);
     expect(home.log).toContain('run-closed');
   });
 
@@ -187,8 +189,7 @@ describe('two workers with key directories of their own', () => {
 
   it('a key directory that is lost costs one epoch', async () => {
     for (const { keys } of hosts) {
-      const names = (await readdir(keys)).filter((name) => name !== 'key-home');
-      await Promise.all(names.map((name) => rm(join(keys, name))));
+      await Promise.all(ceremonyKeyFiles(keys).map((path) => rm(path)));
     }
     await run.share('bert');
     await run.waitsFor('shares', ({ epoch }) => epoch === 2);
@@ -197,7 +198,7 @@ describe('two workers with key directories of their own', () => {
     );
     await run.control('abort', { reason: 'seen' });
     expect((await run.report()).outcome).toBe('aborted');
-    for (const host of hosts) expect(await host.records()).toEqual([]);
+    for (const host of hosts) expect(host.records()).toEqual([]);
   });
 });
 

@@ -2,19 +2,21 @@ import { mkdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
-import { bundleWorkflowCode, Worker } from '@temporalio/worker';
+import { bundleWorkflowCode, NativeConnection, Worker } from '@temporalio/worker';
 import type { WorkflowBundle } from '@temporalio/worker';
 import pino from 'pino';
 import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/keys';
+import type { NewKeyRecord } from '../../src/keys/key-records';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import { freePorts } from '../../src/dev-server/child-process';
 import { projectRoot } from '../../src/dev-server/locations';
+import { obtainTemporalServer } from '../../src/dev-server/start-dev-server';
 import { InventoryInForce, parseInventory } from '../../src/inventory';
 import type { WorkerSettings } from '../../src/worker/settings';
 import { againAndAgain, reloadInventory, startWorker, sweepKeys } from '../../src/worker/start-worker';
 import type { RunningWorker, WorkerOptions } from '../../src/worker/start-worker';
 import { until } from '../support/by-hand';
-import { temporaryDirectory } from '../support/directory';
+import { keyHomes, temporaryDirectory } from '../support/directory';
 import { Program } from '../support/program';
 import { quietRuntime, workflowBundle } from '../support/workflow-bundle';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
@@ -202,12 +204,58 @@ describe('starting a worker', () => {
   });
 });
 
+/** The keys of a ceremony that an open run of this test's namespace began. */
+async function recordOf(wid: string, rid: string, changes: Partial<NewKeyRecord> = {}): Promise<NewKeyRecord> {
+  const { namespace: ns } = temporalServer();
+  const exp = Math.floor(Date.now() / 1000) + 600;
+  return {
+    ...{ run: { ns, wid, rid }, cid: '00000000-0000-4000-8000-000000000000', epoch: 1, kind: 'operation-token' },
+    ...{ keys: await createCeremonyKeys(), invitation: 'x', invitationDigest: 'x' },
+    ...{ holders: ['ada'], threshold: 1, exp, useFor: 600, ...changes },
+  };
+}
+
+describe('workers of one user with one key directory, and other servers or namespaces', () => {
+  const keyDirectory = join(directory, 'shared');
+  const ownKeys = { ...settings(uniqueTaskQueue('shared')), keyDirectory };
+
+  it('never touch the keys of an open run of each other; what has expired goes', async () => {
+    const first = await start('', undefined, { settings: ownKeys });
+    const wid = `ceremony:shared-${process.pid}`;
+    const options = { taskQueue: uniqueTaskQueue('nobody'), workflowId: wid, args: [{}] };
+    const run = await (await temporalClient()).workflow.start('operationTokenCeremony', options);
+    const home = keyHomes(keyDirectory).get(first.keyHome) ?? '';
+    const records = await KeyRecords.open({ directory: home, storage: 'disk' });
+    const { firstExecutionRunId: rid } = run;
+    await records.create(await recordOf(wid, rid));
+    const expired = await records.create(await recordOf(wid, rid, { epoch: 2, exp: 1_000_000_000 }));
+
+    const { TEMPORAL_ADDRESS: _given, ...environment } = process.env;
+    const ns = temporalServer().namespace;
+    const other = await obtainTemporalServer({ environment, moreNamespaces: [ns, 'another'] });
+    const connection = await NativeConnection.connect({ address: other.address });
+    const elsewhere = [
+      await start('', undefined, { settings: ownKeys, connection, namespace: ns }),
+      await start('', undefined, { settings: ownKeys, connection, namespace: 'another' }),
+    ];
+    const homes = [first, ...elsewhere].map(({ keyHome }) => keyHome);
+    expect(new Set(homes).size).toBe(3);
+    expect(keyHomes(keyDirectory).size).toBe(3);
+    // For the other server, the run of this record is one that has ended.
+    expect((await records.ofRun({ ns, wid, rid })).map(({ epoch }) => epoch)).toEqual([1]);
+    expect(await records.destroy(expired)).toBe(false);
+    for (const worker of [first, ...elsewhere]) await endOf(worker);
+    await connection.close();
+    await other.stop();
+    await run.terminate('end of the test');
+  });
+});
+
 describe('the sweeper of ceremony keys', () => {
   it('destroys the keys of a run that has ended, and leaves those of an open one', async () => {
     const client = await temporalClient();
     const { namespace: ns } = temporalServer();
     const records = await KeyRecords.open({ directory: join(directory, 'swept'), storage: 'disk' });
-    const keys = await createCeremonyKeys();
     const runs = await Promise.all(
       ['open', 'ended'].map(async (state, index) => {
         const wid = `ceremony:${state}-${process.pid}`;
@@ -215,11 +263,7 @@ describe('the sweeper of ceremony keys', () => {
         const handle = await client.workflow.start('operationTokenCeremony', options);
         const run = { ns, wid, rid: handle.firstExecutionRunId };
         const cid = `00000000-0000-4000-8000-00000000000${index}`;
-        const exp = Math.floor(Date.now() / 1000) + 600;
-        await records.create({
-          ...{ run, cid, epoch: 1, kind: 'operation-token', keys, invitation: 'x', invitationDigest: 'x' },
-          ...{ holders: ['ada'], threshold: 1, exp, useFor: 600 },
-        });
+        await records.create(await recordOf(wid, run.rid, { cid }));
         return { handle, run };
       }),
     );

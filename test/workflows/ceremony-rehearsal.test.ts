@@ -1,5 +1,5 @@
 /** A rehearsal of a key ceremony: everybody goes the whole way with a value that means nothing, and no cluster is called. */
-import { readdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { rehearsals } from '../../activities/ceremony/rehearsal';
 import { programVersion } from '../../src/dev-server/locations';
@@ -15,6 +15,7 @@ import {
   verifyInvitation,
 } from '../../src/keys';
 import { cli } from '../cli/support';
+import { ceremonyKeyFiles } from '../support/directory';
 import { expectFewEvents } from '../support/matrix';
 import { replayRun } from '../support/replay';
 import { openScenario } from '../support/scenario';
@@ -81,7 +82,7 @@ describe('ceremonyRehearsal', () => {
       });
     await expectFewEvents('ceremonyRehearsal', run);
     await replayRun(run);
-    expect(await readdir(join(scenario.directory, 'keys'))).toEqual(['key-home']);
+    expect(ceremonyKeyFiles(join(scenario.directory, 'keys'))).toEqual([]);
     // Kept for `readiness`, in the record and beyond the run.
     const kept = await rehearsals.all(scenario.recordsOfAWorker(), scenario.name);
     expect(kept.size).toBe(5);
@@ -117,8 +118,7 @@ describe('ceremonyRehearsal', () => {
     await run.handle.signal('share', { document });
     await expect(answer(run, 'dora')).rejects.toThrow('does not invite you');
     await run.until('receipts', ({ receipts }) => receipts.length === 3);
-    const keys = join(scenario.directory, 'keys');
-    for (const name of await readdir(keys)) if (name.endsWith('.key')) await rm(join(keys, name));
+    for (const path of ceremonyKeyFiles(join(scenario.directory, 'keys'))) await rm(path);
     await answer(run, 'bert');
     const report = await run.report();
     expect(report.outcome).toBe('completed');
@@ -148,7 +148,7 @@ describe('ceremonyRehearsal', () => {
     const report = await run.report();
     expect(report.outcome).toBe('aborted');
     expect(report.leftToDo.join()).toContain('stopped by grace');
-    expect(await readdir(join(scenario.directory, 'keys'))).toEqual(['key-home']);
+    expect(ceremonyKeyFiles(join(scenario.directory, 'keys'))).toEqual([]);
   });
 
   it('parked, retry: after a reset, it invites anew', async () => {

@@ -9,6 +9,7 @@ import { inspect } from 'node:util';
 import { request } from 'undici';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { addPin, formatPublicKey } from '../../src/keys';
+import { ceremonyKeyFiles } from '../support/directory';
 import { CHANGING, statuses } from '../support/faults';
 import { Program } from '../support/program';
 import { Scenario } from '../support/scenario';
@@ -151,8 +152,7 @@ describe('a switchover with a ceremony, by processes', () => {
   });
 
   it('the keys of the ceremony are gone from the disk', () => {
-    const keys = join(scenario.directory, 'keys');
-    expect(readdirSync(keys).filter((name) => name !== 'key-home')).toEqual([]);
+    expect(ceremonyKeyFiles(join(scenario.directory, 'keys'))).toEqual([]);
   });
 
   it('nothing holds a secret: histories, outputs, arguments, environments, reports, record, files, core dump', async () => {
@@ -214,15 +214,17 @@ describe('a switchover with a ceremony, by processes', () => {
 
   /** The keys to which the shares are encrypted, from the key directory while they are there. */
   function noteCeremonyKeys(): void {
-    const directory = join(scenario.directory, 'keys');
-    const records = readdirSync(directory).filter((name) => name.endsWith('.key'));
+    const records = ceremonyKeyFiles(join(scenario.directory, 'keys')).filter((path) => path.endsWith('.key'));
     expect(records.length).toBeGreaterThan(0);
-    for (const name of records) {
-      const record = JSON.parse(readFileSync(join(directory, name), 'utf8')) as Record<string, string>;
-      secrets.set(`age identity of ${name}`, record['identity'] ?? '');
+    for (const path of records) {
+      const { keys } = JSON.parse(readFileSync(path, 'utf8')) as Record<'keys', Record<string, string>>;
+      const { identity = '', pgpPrivateKey = '' } = keys;
+      expect(identity).toMatch(/^AGE-SECRET-KEY-/);
+      secrets.set(`age identity of ${path}`, identity);
       // The armour's first lines are the same for every key.
-      const body = (record['pgpPrivateKey'] ?? '').split('\n').filter((line) => line.length > 40);
-      secrets.set(`OpenPGP key of ${name}`, body[1] ?? record['pgpPrivateKey'] ?? '');
+      const body = pgpPrivateKey.split('\n').filter((line) => line.length > 40);
+      expect(body.length).toBeGreaterThan(2);
+      secrets.set(`OpenPGP key of ${path}`, body[1] ?? '');
     }
   }
 });

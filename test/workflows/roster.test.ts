@@ -1,8 +1,9 @@
 /** Who is asked for key shares: stand-by holders by the clock, and what is said when the service rejects all that were given. */
-import { readdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Waiting } from '../../src/contracts/run-status';
 import type { Deployment } from '../../src/inventory';
+import { ceremonyKeyFiles } from '../support/directory';
 import type { WebhookServer } from '../support/notification-servers';
 import { openWebhook, WEBHOOK } from '../support/notification-servers';
 import { replayRun } from '../support/replay';
@@ -61,8 +62,7 @@ describe('the roster of a ceremony', () => {
   it('in a new epoch who was called in stays called in', async () => {
     const run = await scenario.tokenCeremony();
     await asking(run, ({ standBy }) => standBy === undefined);
-    const keys = join(scenario.directory, 'keys');
-    for (const name of await readdir(keys)) if (name.endsWith('.key')) await rm(join(keys, name));
+    for (const path of ceremonyKeyFiles(join(scenario.directory, 'keys'))) await rm(path);
     await run.share('ada');
     const again = await asking(run, ({ epoch }) => epoch === 2);
     expect(again.missingHolders).toEqual(['ada', 'bert', 'cleo', 'dora', 'emil']);
