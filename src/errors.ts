@@ -89,7 +89,9 @@ export const ERROR_CODES = {
   SEALED_VALUE_INVALID: facts('A sealed value cannot be opened here, or is bound to something else.'),
   SEAL_KEY_MISSING: facts('RUNBOOKS_SEAL_KEYS_FILE is missing or has no usable entry.'),
   KEY_RECORD_MISSING: facts('The key record of this ceremony is not on this host, has expired, or was destroyed.'),
-  KEY_STORAGE_REFUSED: facts('The key directory is not memory-backed, and disk storage was not requested.'),
+  KEY_STORAGE_REFUSED: facts(
+    'The key directory is not safe from other users of its host, or it is not memory-backed and disk storage was not requested.',
+  ),
   SHARES_MISSING: facts('Fewer verified key shares are available than the service requires.'),
   SHARES_REJECTED: facts('The service rejected the key shares when the threshold was reached.'),
   ATTEMPT_FOREIGN: facts('A generation attempt that is not known to be ours occupies the single slot.'),

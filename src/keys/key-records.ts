@@ -107,8 +107,12 @@ export async function prepareKeyDirectory(options: {
   readonly storage: 'memory' | 'disk';
   readonly fileSystemType?: (directory: string) => Promise<number>;
 }): Promise<string> {
-  await mkdir(options.directory, { recursive: true, mode: 0o700 });
-  const directory = await ownDirectory(options.directory);
+  const directory = await ownDirectory(options.directory).catch(async (error: unknown) => {
+    const errno = errnoOf(error);
+    if (error instanceof RunbookError || errno === undefined) throw error;
+    const { path, uid, mode } = await deepestSeen(options.directory);
+    throw notOwn(options.directory, path, `owner ${uid}, mode ${(mode & 0o1777).toString(8)} (${errno})`);
+  });
   if (options.storage === 'disk' || (await isMemoryBacked(directory, options.fileSystemType))) return directory;
   const text = `The key directory ${directory} is not on a memory-backed file system (tmpfs).`;
   throw new RunbookError('KEY_STORAGE_REFUSED', text, {
@@ -404,7 +408,31 @@ async function readOwnFile(directory: string, name: string): Promise<string | un
 }
 
 function isOwnFile(facts: Stats): boolean {
-  return facts.isFile() && facts.uid === process.getuid?.();
+  return facts.isFile() && facts.uid === process.geteuid?.();
+}
+
+/** The directory itself, or that of the ones above it in which the next one cannot be seen or made. */
+async function deepestSeen(path: string): Promise<Pick<Stats, 'uid' | 'mode'> & { readonly path: string }> {
+  try {
+    const { uid, mode } = await lstat(path);
+    return { path, uid, mode };
+  } catch (error) {
+    if (path === dirname(path)) throw error;
+    return deepestSeen(dirname(path));
+  }
+}
+
+function notOwn(
+  directory: string,
+  path: string,
+  observed: string,
+  needed = `a directory of user ${process.geteuid?.() ?? 'unknown'} with mode 700`,
+): RunbookError {
+  const text = `The key directory ${directory} is not safe from other users of this host.`;
+  return new RunbookError('KEY_STORAGE_REFUSED', text, {
+    ...{ observed: `${path}: ${observed}`, needed },
+    next: 'Set RUNBOOKS_KEY_DIR to a directory that only the user of the worker can write, such as /run/replication-runbooks/keys. Find out who made the one that is there.',
+  });
 }
 
 /**
@@ -415,29 +443,24 @@ function isOwnFile(facts: Stats): boolean {
  * @throws RunbookError `KEY_STORAGE_REFUSED`
  */
 async function ownDirectory(directory: string): Promise<string> {
-  const own = process.getuid?.();
-  const refused = (path: string, observed: string, needed: string) =>
-    new RunbookError(
-      'KEY_STORAGE_REFUSED',
-      `The key directory ${directory} is not safe from other users of this host.`,
-      {
-        ...{ observed: `${path}: ${observed}`, needed },
-        next: 'Set RUNBOOKS_KEY_DIR to a directory that only the user of the worker can write, such as /run/replication-runbooks/keys. Find out who made the one that is there.',
-      },
-    );
+  const own = process.geteuid?.();
+  await mkdir(directory, { recursive: true, mode: 0o700 });
   const isLink = (await lstat(directory)).isSymbolicLink();
   const real = await realpath(directory);
   const facts = await lstat(real);
   const mode = facts.mode & 0o777;
-  if (isLink || facts.uid !== own || (mode & 0o077) !== 0) {
-    const what = isLink ? 'not a directory itself' : `owner ${facts.uid}, mode ${mode.toString(8)}`;
-    throw refused(directory, what, `a directory of user ${own ?? 'unknown'} with mode 700`);
-  }
+  if (isLink || facts.uid !== own || mode !== 0o700)
+    throw notOwn(
+      directory,
+      directory,
+      isLink ? 'not a directory itself' : `owner ${facts.uid}, mode ${mode.toString(8)}`,
+    );
   for (let parent = dirname(real); ; parent = dirname(parent)) {
     const { uid, mode: bits } = await lstat(parent);
     const isOpen = (bits & 0o022) !== 0 && (bits & 0o1000) === 0;
     if ((uid !== 0 && uid !== own) || isOpen)
-      throw refused(
+      throw notOwn(
+        directory,
         parent,
         `owner ${uid}, mode ${(bits & 0o1777).toString(8)}`,
         'owned by root or the user of the worker, and sticky if others can write there',

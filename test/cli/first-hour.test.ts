@@ -390,7 +390,9 @@ it('doctor says of each thing by itself what is missing, with what mends it, whi
   const writable = join(folder, 'writable.yaml');
   await writeFile(writable, await readFile(inventory));
   await chmod(writable, 0o666);
-  const [nothing, seen, open, person, stranger, unlisted, untrusting, changeable] = await Promise.all(
+  const shared = join(folder, 'shared-keys');
+  await mkdir(shared, { mode: 0o755 });
+  const [nothing, seen, open, person, stranger, unlisted, untrusting, changeable, sharing] = await Promise.all(
     [
       nowhere,
       { ...host, RUNBOOKS_KEY_DIR: '/proc/none/keys' },
@@ -400,6 +402,7 @@ it('doctor says of each thing by itself what is missing, with what mends it, whi
       { ...ada, RUNBOOKS_INVENTORY: without },
       { ...ada, RUNBOOKS_PINS: join(folder, 'no-pins.json') },
       { ...ada, RUNBOOKS_INVENTORY: writable },
+      { ...host, RUNBOOKS_KEY_DIR: shared },
     ].map(async (env) => found(await doctor(env))),
   );
   const failed = [...(nothing?.values() ?? [])].filter(({ verdict }) => verdict === 'fail');
@@ -408,6 +411,12 @@ it('doctor says of each thing by itself what is missing, with what mends it, whi
   for (const id of ['payments', "workers' key"]) expect(seen?.get(id)).toMatchObject({ verdict: 'ok' });
   const storage = { verdict: 'fail', next: expect.stringContaining('/dev/shm') as string };
   expect(seen?.get('key storage')).toMatchObject(storage);
+  expect(sharing?.get('key storage')).toMatchObject({
+    ...{
+      verdict: 'fail',
+      observed: expect.stringMatching(/KEY_STORAGE_REFUSED.*shared-keys: owner \d+, mode 755/) as string,
+    },
+  });
   expect(open?.get('key files')).toMatchObject({ verdict: 'fail', next: `\`chmod 600 ${loose}\`` });
   expect(changeable?.get('file')).toMatchObject({
     ...{ verdict: 'fail', observed: expect.stringMatching(/writable\.yaml: owner \d+, mode 666/) as string },

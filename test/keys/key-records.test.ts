@@ -125,6 +125,28 @@ describe('the key directory', () => {
     expect([failure.code, failure.text]).toEqual(['KEY_STORAGE_REFUSED', expect.stringContaining(above)]);
   });
 
+  it('says of one that it cannot enter whose it is, and what is needed', async () => {
+    await chmod(join(directory, '..'), 0o755);
+    const above = join(directory, '..', 'made-first');
+    await mkdir(above, { mode: 0o700 });
+    // Root enters every directory: as root, this test becomes another user meanwhile.
+    const isRoot = process.getuid?.() === 0;
+    await (isRoot ? undefined : chmod(above, 0));
+    if (isRoot) process.seteuid?.(12_345);
+    const opened = KeyRecords.open({ directory: join(above, 'keys'), storage: 'memory' });
+    const failure = await opened.catch((error: unknown) => error).finally(() => isRoot && process.seteuid?.(0));
+    await chmod(above, 0o700);
+    expect(failure).toMatchObject({
+      code: 'KEY_STORAGE_REFUSED',
+      message: expect.stringContaining(join(above, 'keys')) as string,
+      observed: expect.stringMatching(
+        isRoot ? /made-first: owner 0, mode 700 \(EACCES\)/ : /mode 0 \(EACCES\)/,
+      ) as string,
+      needed: expect.stringContaining(isRoot ? 'user 12345 with mode 700' : 'with mode 700') as string,
+      next: expect.stringContaining('Set RUNBOOKS_KEY_DIR') as string,
+    });
+  });
+
   it('has one identifier, also where two workers open it at the same moment', async () => {
     const fresh = join(directory, 'fresh');
     const opened = await Promise.all(

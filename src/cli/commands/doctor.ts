@@ -1,13 +1,14 @@
 import { existsSync, statSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { lstat, readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { programVersion } from '../../dev-server/locations';
-import { isRunbookError } from '../../errors';
+import { errnoOf, isRunbookError } from '../../errors';
 import { hasJoined, loadInventory, readSigningKey } from '../../inventory';
 import type { Inventory } from '../../inventory';
-import { formatPublicKey, isMemoryBacked, parsePublicKey, readPins, SealKeyring, spokenFingerprint } from '../../keys';
+import { formatPublicKey, isMemoryBacked, parsePublicKey, prepareKeyDirectory } from '../../keys';
+import { readPins, SealKeyring, spokenFingerprint } from '../../keys';
 import { redact } from '../../secret';
 import { checkProcess, processFacts } from '../../process-guard';
 import { taskQueueSetting, workerSettings } from '../../worker/settings';
@@ -36,6 +37,7 @@ const point = (id: string, verdict: Point['verdict'], observed: string, next?: s
 /** A command, as the text of a fix. */
 const command = (...words: readonly string[]) => `\`${shellLine(...words)}\``;
 
+const KEY_DIRECTORY = '`export RUNBOOKS_KEY_DIR=/dev/shm/replication-runbooks/keys`';
 /** `runbook join` keeps an existing key. */
 const JOIN = 'With the line that the operators sent you: `runbook join LINE`';
 const SETTINGS =
@@ -171,17 +173,22 @@ async function workerPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undef
     point('worker host', 'ok', 'the seal keys can be read'),
     ...(await check("workers' key", signingKey, '`runbook keys workers --output FILE`')),
     ...open.map((file = '') => point('key files', 'fail', `others can read ${file}`, command('chmod', '600', file))),
-    await storagePoint(keyDirectory, keyStorage === 'disk'),
+    ...(await check('key storage', () => storagePoints(keyDirectory, keyStorage), KEY_DIRECTORY)),
     ...checkProcess(processFacts(env)).map(({ text, next }) => point('memory', 'warn', text, next)),
   ];
 }
 
-async function storagePoint(directory: string, diskAllowed: boolean): Promise<Point> {
-  if (await isMemoryBacked(directory)) return point('key storage', 'ok', `${directory} is in memory`);
-  const next = '`export RUNBOOKS_KEY_DIR=/dev/shm/replication-runbooks/keys`';
-  if (diskAllowed)
-    return point('key storage', 'warn', `${directory} is on a disk: erased keys may be recoverable there`, next);
-  return point('key storage', 'fail', `${directory} is on a disk`, next);
+async function storagePoints(directory: string, storage: 'memory' | 'disk'): Promise<Point[]> {
+  const isThere = await lstat(directory).then(
+    () => true,
+    (error: unknown) => errnoOf(error) !== 'ENOENT',
+  );
+  // As the worker that opens it does. Nothing is created here.
+  if (isThere) await prepareKeyDirectory({ directory, storage: 'disk' });
+  if (await isMemoryBacked(directory)) return [point('key storage', 'ok', `${directory} is in memory`)];
+  if (storage === 'memory') return [point('key storage', 'fail', `${directory} is on a disk`, KEY_DIRECTORY)];
+  const observed = `${directory} is on a disk: erased keys may be recoverable there`;
+  return [point('key storage', 'warn', observed, KEY_DIRECTORY)];
 }
 
 /** The workers' keys that this machine trusts, compared with the key that they sign with. */
