@@ -7,6 +7,7 @@ import type { Authority } from '../../src/contracts/activities';
 import type { GateName } from '../../src/contracts/plan';
 import { DECISION_ACTIONS } from '../../src/contracts/signals';
 import type { ControlAction } from '../../src/contracts/signals';
+import { terminalText } from '../../src/contracts/words';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { failoverInputDigest } from '../../src/keys';
 import { findDeployment } from '../../src/inventory';
@@ -249,6 +250,23 @@ describe('an order to the whole run', () => {
     };
     await expect(request('accepted', 'takes over')).resolves.toBeUndefined();
     await expect(request('refused', 'it is no time for it')).rejects.toThrow('does not become the failover');
+  });
+
+  it('a take-over without a document names the command that makes one, without the words of who asks for it', async () => {
+    const reason = `x ${'FORGED '.repeat(40)}`;
+    const input = RUNBOOK_INPUTS.drFailover.parse({ ...INPUT, reason });
+    const where = { run: { ...bench.run, wid: 'a-failover', rid: 'its-run' } };
+    const refused = await bench.failure(
+      'requestTakeOver',
+      { workflowId: bench.run.wid, runId: bench.run.rid, input },
+      where,
+    );
+    // A terminal wraps a long command to its first column.
+    expect(terminalText(String(refused.details['next']))).toEqual([
+      'Run',
+      expect.stringMatching(/^ {4}runbook start drFailover --deployment \w+ --reason WHY --take-over$/),
+      '  with --print for the Web UI',
+    ]);
   });
 
   it('a take-over counts with defaults written out and members in another order', async () => {
