@@ -159,7 +159,8 @@ function addressesOf({ advertisedClusterAddress, addresses }: ClusterEntry): str
   return advertised === undefined ? above : [...above, advertised];
 }
 
-function hostOf(address: string | undefined): string | undefined {
+/** Host and port of a cluster address, to compare: the service reports it with or without a scheme. */
+export function hostOf(address: string | undefined): string | undefined {
   if (address === undefined || address === '' || address === 'node-address') return undefined;
   return address.replace(/^https?:\/\//, '').replace(/(?<!\/)\/+$/, '');
 }

@@ -12,7 +12,7 @@ import { awaitSettled, awaitAnswer, readActConfirm, resultOf, withCredential } f
 import { ANSWER_BUDGET_MS, awaitIdentity, readClusterId } from '../tokens/operation-token';
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
 import { describeReplication, kindName, rolesText } from '../observe';
-import { readSource, reportedPrimaries, readBothKinds, readSealsOf } from './following';
+import { knowsPrimary, readSource, reportedPrimaries, readBothKinds, readSealsOf } from './following';
 import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
 import { joinByToken, readPrimary } from './join-by-token';
 import type { BothKinds } from './following';
@@ -120,7 +120,7 @@ function hasJoined(
   const { mode } = roles[kind];
   if (mode !== 'secondary' && mode !== 'bootstrapping') return false;
   const reported = reportedPrimaries(roles[kind]);
-  return reported.length === 0 ? mayHaveCalled : reported.some((each) => addresses.has(each));
+  return reported.length === 0 ? mayHaveCalled : knowsPrimary(roles[kind], addresses);
 }
 
 /** @throws RunbookError PRECONDITION_FAILED if the cluster has a role of any kind */

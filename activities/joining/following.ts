@@ -20,6 +20,7 @@ import {
 } from '../observe';
 import { LATE_MS, LATE_POLLS, awaitState, seenInTime } from '../read-act-confirm';
 import { demand } from '../checks/check';
+import { hostOf } from '../checks/failover-sides';
 import { CANNOT_FORWARD, followPrimary } from '../checks/credentials';
 import { hasRole } from '../checks/replication';
 
@@ -107,7 +108,13 @@ async function redactedAddress(source: ClusterAccess, signal: AbortSignal): Prom
 
 /** Done-criterion of update-primary (facts 2.11): the new primary is among the known ones. */
 export function follows(replication: ReplicationObservation, addresses: ReadonlySet<string>): boolean {
-  return replication.mode === 'secondary' && reportedPrimaries(replication).some((address) => addresses.has(address));
+  return replication.mode === 'secondary' && knowsPrimary(replication, addresses);
+}
+
+/** Whether a secondary reports one of these cluster addresses as its primary's, with or without a scheme. */
+export function knowsPrimary(replication: ReplicationObservation, addresses: ReadonlySet<string>): boolean {
+  const hosts = new Set([...addresses].map(hostOf));
+  return reportedPrimaries(replication).some((each) => hosts.has(hostOf(each)));
 }
 
 /** The cluster addresses of its primary that a secondary reports. */

@@ -32,7 +32,7 @@ async function pointing(input: UpdatePrimary, given: readonly string[] = []) {
   const { kind, primary, secondary } = input;
   const { source, target, signal, limits } = betweenClusters(input);
   const { addresses: known, state: primaryState } = await readSource(source, kind, signal);
-  const addresses = new Set([...known, ...given.flatMap(withScheme)]);
+  const addresses = new Set([...known, ...given]);
   // It must also be connected: a primary that was demoted in between has forgotten its secondaries.
   const attached = (state: ReplicationObservation) =>
     follows(state, addresses) && isAlive(state, limits.heartbeatAgeMs);
@@ -109,9 +109,4 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
     },
   });
   return resultOf(changed, reading.needed);
-}
-
-/** The service reports addresses with a scheme, and also accepts them without one. */
-function withScheme(address: string): string[] {
-  return address.startsWith('https://') ? [address] : [address, `https://${address}`];
 }

@@ -2,3 +2,4 @@ export * from './load';
 export * from './lookup';
 export type * from './schema';
 export { TRUSTED, filesNamedIn, whyNotTrusted } from './trusted-files';
+export { clusterAddress } from './schema-values';

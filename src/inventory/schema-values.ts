@@ -89,6 +89,12 @@ export const origin = webAddress.transform((text, context) => {
   return url.origin;
 });
 
+/** The address that a primary gives its secondaries. The text is kept: `URL` would drop port 443, which the service needs. */
+export const clusterAddress = z
+  .string()
+  .refine((text) => origin.safeParse(text).success && text.startsWith('https:'))
+  .transform((text) => text.replace(/\/$/, ''));
+
 /** Where a secret is read from. `file` is read again at every use. Never an inline value. */
 const env = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/);
 export const credentialSource = z.union(

@@ -9,6 +9,7 @@ import {
   absolutePath,
   atMost,
   byName,
+  clusterAddress,
   credential,
   credentialSource,
   duration,
@@ -60,7 +61,7 @@ const cluster = z
     caFile: absolutePath.optional(),
     clusterId: text.optional(),
     advertisedClusterAddress: z.union(
-      [z.literal('node-address'), origin],
+      [z.literal('node-address'), clusterAddress],
       'an https address, or the word node-address',
     ),
     apiAddressForPeers: origin.optional(),

@@ -1,0 +1,203 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { access, constants, mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { parse } from 'yaml';
+import { policyFor, policyText, runbooksOfEveryDay } from '../../../activities/tokens/policies';
+import { shellWord } from '../../contracts/next-commands';
+import { oneLine } from '../../contracts/words';
+import { programFile, projectRoot } from '../../dev-server/locations';
+import { errnoOf, isRunbookError, RunbookError } from '../../errors';
+import { findDeployment, parseInventory, readSigningKey } from '../../inventory';
+import type { Inventory } from '../../inventory';
+import { newSealKey, newSigningKey } from '../../keys';
+import type { PublicKeyEntry } from '../../keys';
+import { connectionSettings, taskQueueSetting } from '../../worker/settings';
+import { writeSecretFile } from '../secret-input';
+import { filled } from '../text';
+import { drSetsOf } from './clusters';
+import type { FoundCluster } from './clusters';
+import type { AppRole } from './login';
+
+/* The files of an installation, which `runbook init` writes. */
+
+/** The systemd unit of the worker. */
+const UNIT = 'replication-runbooks-worker.service';
+
+/** Where everything goes. */
+export function filesIn(directory: string) {
+  return {
+    directory,
+    inventory: join(directory, 'inventory.yaml'),
+    settings: join(directory, 'worker.env'),
+    shell: join(directory, 'env.sh'),
+    program: join(directory, 'bin', 'runbook'),
+    schedules: join(directory, 'schedules.sh'),
+    unit: join(directory, UNIT),
+    signingKey: join(directory, 'workers.key'),
+    sealKeys: join(directory, 'seal-keys'),
+    /** The token of the workers, if they have no AppRole. */
+    token: join(directory, 'workers.token'),
+    policy: join(directory, 'policy.hcl'),
+    secretId: join(directory, 'secret-id'),
+  };
+}
+export type Files = ReturnType<typeof filesIn>;
+
+/** What is known of the site, and where its files go. */
+export interface Site {
+  readonly deployment: string;
+  readonly people: readonly string[];
+  readonly holders: readonly string[];
+  readonly everybody: readonly string[];
+  readonly caFile: string | undefined;
+  readonly files: Files;
+  readonly clusters: readonly FoundCluster[];
+}
+
+/** @throws RunbookError `INVALID_INPUT` before any prompt */
+export async function writableDirectory(given: string): Promise<string> {
+  const directory = resolve(given);
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await access(directory, constants.W_OK);
+    return directory;
+  } catch (error) {
+    throw new RunbookError('INVALID_INPUT', `${directory} cannot be written (${errnoOf(error) ?? 'unknown reason'}).`, {
+      next: `Choose another directory with --directory, or create this one: sudo install -d -m 700 -o "$USER" ${shellWord(directory)}`,
+    });
+  }
+}
+
+/** @throws RunbookError `INVALID_INPUT` before any prompt */
+export function refuseSecondTime({ inventory, settings, shell }: Files): void {
+  for (const file of [inventory, settings, shell])
+    if (existsSync(file))
+      throw new RunbookError('INVALID_INPUT', `${file} exists; nothing was written.`, {
+        needed: 'a directory without it',
+        next: "To really create a new one, move the old file away, and keep it: only the inventory lists the keys of people who joined. The workers' keys stay where they are.",
+      });
+}
+
+/** The workers' public key. Creates each key file that does not exist; a key is never overwritten. */
+export async function workersKeys({
+  signingKey,
+  sealKeys,
+}: Pick<Files, 'signingKey' | 'sealKeys'>): Promise<PublicKeyEntry> {
+  if (!existsSync(sealKeys)) await writeSecretFile(sealKeys, `${newSealKey().reveal()}\n`);
+  if (existsSync(signingKey)) return readSigningKey({ file: signingKey });
+  const { key, jwk } = newSigningKey();
+  await writeSecretFile(signingKey, `${jwk.reveal()}\n`);
+  return key;
+}
+
+/**
+ * The policy for the everyday runbooks, as `runbook policy` prints it.
+ *
+ * @throws RunbookError `INVALID_INPUT` with every mistake that the inventory would have
+ */
+export function policyOf(site: Site): string {
+  const inventory = parsed(inventoryText(site));
+  const deployment = findDeployment(inventory, site.deployment);
+  return `${policyText(policyFor(deployment, 'credential', runbooksOfEveryDay(deployment)))}\n`;
+}
+
+function parsed(text: string): Inventory {
+  try {
+    return parseInventory(text, 'it');
+  } catch (error) {
+    if (!isRunbookError(error, 'INVENTORY_INVALID')) throw error;
+    const [, ...mistakes] = error.message.split('\n');
+    throw new RunbookError('INVALID_INPUT', 'These clusters and people make no inventory. Nothing was written.', {
+      observed: mistakes.map((each) => each.replace(/^it:\d+:\d+: /, '')).join('; '),
+      next: 'Correct what you named, or what the cluster reports, and run the command again.',
+    });
+  }
+}
+
+/**
+ * A text as a YAML scalar that is read as this text, even `null` or `12345`: a text from a cluster cannot start a new line
+ * or a new member. JSON is valid YAML.
+ */
+const scalar = (text: string): string =>
+  /^[A-Za-z0-9/][\w./:-]*$/.test(text) && parse(text) === text ? text : JSON.stringify(text);
+const flow = (texts: readonly string[]): string => `[${texts.map(scalar).join(', ')}]`;
+
+export function inventoryText(site: Site, login?: AppRole): string {
+  const { deployment, clusters, people, holders, everybody, files } = site;
+  const named = drSetsOf(clusters).map(
+    ({ name, members }) => `${scalar(name)}: ${flow(members.map((each) => each.name))}`,
+  );
+  return filled('inventory.yaml', {
+    signingKey: scalar(files.signingKey),
+    people: everybody.map(
+      (name) => `${scalar(name)}: ${people.includes(name) ? '{ groups: [approvers, operators] }' : '{}'}`,
+    ),
+    deployment: scalar(deployment),
+    clusters: clusters.flatMap((cluster) => clusterText(cluster, site, login).trimEnd().split('\n')),
+    drSets: `{ ${named.join(', ')} }`,
+    holders: flow(holders),
+  });
+}
+
+function clusterText(cluster: FoundCluster, { caFile, files }: Site, login: AppRole | undefined): string {
+  const { name, addresses, clusterId, role, versions, seal, advertised = 'node-address' } = cluster;
+  return filled('cluster.yaml', {
+    name: scalar(name),
+    found: oneLine(`${role}, ${versions.join(', ')}, ${seal}`),
+    addresses: flow(addresses),
+    caFile: caFile === undefined ? undefined : scalar(caFile),
+    clusterId: clusterId === undefined ? undefined : scalar(clusterId),
+    advertised: scalar(advertised),
+    credential:
+      login === undefined
+        ? `{ file: ${scalar(files.token)} }`
+        : `{ approle: { roleId: ${scalar(login.roleId)}, secretId: { file: ${scalar(login.secretId)} }${login.ownMount ? `, mount: ${scalar(login.mount)}, ownMount: true` : ''} } }`,
+  });
+}
+
+/** The variables that the worker's settings take over. Never a secret: an API key stays where it is. */
+const PASSED_ON =
+  /^(TEMPORAL_(PROFILE|CONFIG_FILE|TLS|TLS_SERVER_NAME|TLS_[A-Z_]+_PATH)|RUNBOOKS_(TASK_QUEUE|KEY_DIR|KEY_STORAGE))$/;
+
+/**
+ * Writes the worker's settings, for `EnvironmentFile=` of the unit and `env_file:` of Compose. For a shell on the worker
+ * host, writes the same settings, a `runbook` script in case it is not on the PATH (it replaces its shell with the program,
+ * so that signals reach it), the schedules, and the unit.
+ */
+export async function writeSettings(env: NodeJS.ProcessEnv, { files, deployment }: Site): Promise<void> {
+  const { connectionOptions, namespace = 'default' } = connectionSettings(env);
+  const settings = [
+    ['TEMPORAL_ADDRESS', connectionOptions.address],
+    ['TEMPORAL_NAMESPACE', namespace],
+    ...Object.entries(env).filter(([name]) => PASSED_ON.test(name)),
+    ['RUNBOOKS_INVENTORY', files.inventory],
+    ['RUNBOOKS_SEAL_KEYS_FILE', files.sealKeys],
+  ];
+  const lines = settings.flatMap(([name = '', value]) => (value ? `${name}=${shellWord(value)}\n` : []));
+  const bin = dirname(files.program);
+  await mkdir(bin, { recursive: true });
+  const values = {
+    ...{ deployment, shell: files.shell, taskQueue: shellWord(taskQueueSetting(env)) },
+    ...{ settings: shellWord(files.settings), bin: shellWord(bin), program: shellWord(programFile()) },
+  };
+  await writeFile(files.settings, lines.join(''), { mode: 0o640 });
+  await writeFile(files.shell, filled('env.sh', values), { mode: 0o640 });
+  await writeFile(files.program, filled('runbook', values), { mode: 0o755 });
+  await writeFile(files.unit, unitText(files), { mode: 0o644 });
+  await writeFile(files.schedules, filled('schedules.sh', values), { mode: 0o755 });
+}
+
+/** The unit of deploy/ with the paths of this installation. */
+function unitText({ settings }: Files): string {
+  const places = [
+    ['/opt/replication-runbooks', projectRoot()],
+    ['/etc/replication-runbooks/worker.env', settings],
+    ['/usr/bin/env node', process.execPath],
+    ['/usr/local/bin/runbook', shellWord(programFile())],
+  ] as const;
+  return places.reduce(
+    // In a unit file, % begins a specifier.
+    (text, [usual, here]) => text.replaceAll(usual, () => here.replaceAll('%', '%%')),
+    readFileSync(join(projectRoot(), 'deploy', UNIT), 'utf8'),
+  );
+}

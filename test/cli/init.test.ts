@@ -1,0 +1,106 @@
+/** `runbook init` judges what it finds: what the clusters report, and what lies in its directory. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { loadInventory } from '../../src/inventory';
+import { Secret } from '../../src/secret';
+import { startSimulatedService } from '../../src/simulator';
+import type { SimulatedCluster, SimulatedService } from '../../src/simulator';
+import { ServiceClient } from '../../src/vault';
+import { temporaryDirectory } from '../support/directory';
+import { clusters } from '../support/site';
+import { cli } from './support';
+
+const folder = temporaryDirectory('init');
+let service: SimulatedService;
+beforeEach(async () => {
+  service = await startSimulatedService({ clusters: clusters('east', 'west', 'north') });
+});
+afterEach(() => service.stop());
+
+const clusterOption = (cluster: SimulatedCluster, name = cluster.name) => [
+  '--cluster',
+  `${name}=${cluster.addresses.join(',')}`,
+];
+const init = (directory: string, ...words: readonly string[]) =>
+  cli([
+    'init',
+    '--yes',
+    '--directory',
+    join(folder, directory),
+    '--deployment',
+    'payments',
+    '--people',
+    'ada,ben,cyd',
+    ...words,
+  ]);
+const inventoryOf = (directory: string) => loadInventory(join(folder, directory, 'inventory.yaml'));
+const entryOf = async (directory: string, name: string) =>
+  (await inventoryOf(directory)).deployments.get('payments')?.clusters.get(name);
+
+async function enablePrimary(cluster: SimulatedCluster, primaryClusterAddr: string): Promise<void> {
+  const client = new ServiceClient({ name: cluster.name, addresses: cluster.addresses });
+  await client.dr.primary.enable({ primaryClusterAddr }, { token: new Secret('service-token', cluster.rootToken) });
+  await client.close();
+  // It restarts.
+  service.advanceClock(1_000);
+}
+
+it.each([
+  ['without a scheme, as the service takes it', 'lb.example:8201', 'https://lb.example:8201'],
+  ['with another scheme: TLS is spoken there all the same', 'http://lb.example:8201/', 'https://lb.example:8201'],
+  ['with the port that a URL drops', 'https://lb.example:443', 'https://lb.example:443'],
+  ['of IPv6', '[2001:db8::1]:8201', 'https://[2001:db8::1]:8201'],
+  ["at a node's own host", 'https://127.0.0.1:9999', 'node-address'],
+])('init writes a primary_cluster_addr %s', async (what, reported, written) => {
+  await enablePrimary(service.cluster('east'), reported);
+  const { code, err } = await init(what, ...clusterOption(service.cluster('east')));
+  expect([code, err]).toEqual([0, expect.not.stringContaining('primary_cluster_addr')]);
+  expect((await entryOf(what, 'east'))?.advertisedClusterAddress).toBe(written);
+});
+
+it('init names a primary_cluster_addr that is no address, and writes node-address', async () => {
+  await enablePrimary(service.cluster('east'), 'https://lb.example:8201/path');
+  const { code, err } = await init('odd', ...clusterOption(service.cluster('east')));
+  expect([code, err]).toEqual([
+    0,
+    expect.stringContaining(
+      'Warning: east reports "https://lb.example:8201/path" as primary_cluster_addr, which is no',
+    ),
+  ]);
+  expect((await entryOf('odd', 'east'))?.advertisedClusterAddress).toBe('node-address');
+});
+
+it('init names what makes no inventory, and leaves none', async () => {
+  const east = service.cluster('east');
+  const twice = await init('twice', ...clusterOption(east), ...clusterOption(east, 'west'));
+  expect(twice).toMatchObject({
+    code: 3,
+    err: expect.stringContaining('cluster east already has this address') as string,
+  });
+  const named = await init('twice', ...clusterOption(east), ...clusterOption(service.cluster('west'), 'east'));
+  expect(named).toMatchObject({ code: 3, err: expect.stringContaining('Two clusters are named east') as string });
+  for (const { err } of [twice, named]) expect(err).not.toMatch(/INVENTORY_INVALID|INTERNAL|inventory\.yaml/);
+  await expect(readFile(join(folder, 'twice', 'inventory.yaml'))).rejects.toThrow('ENOENT');
+  await expect(readFile(join(folder, 'twice', 'workers.key'))).rejects.toThrow('ENOENT');
+});
+
+it('init writes names that YAML would read as something else', async () => {
+  const words = [...clusterOption(service.cluster('east'), 'null'), '--people', 'true,1e3,no'];
+  expect(await init('names', ...words)).toMatchObject({ code: 0 });
+  const { people, deployments } = await inventoryOf('names');
+  expect([...people.keys()]).toEqual(['true', '1e3', 'no']);
+  expect([...(deployments.get('payments')?.clusters.keys() ?? [])]).toEqual(['null']);
+});
+
+it('init says whose primary was not named', async () => {
+  const other = await startSimulatedService({
+    clusters: clusters('east', 'west'),
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  });
+  try {
+    const { err } = await init('orphan', ...clusterOption(other.cluster('west')));
+    expect(err).toContain('Warning: the primary of west is not among these clusters. Name it too.');
+  } finally {
+    await other.stop();
+  }
+});
