@@ -1,5 +1,5 @@
 /** `runbook init` judges what it finds: what the clusters report, and what lies in its directory. */
-import { readFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadInventory } from '../../src/inventory';
 import { Secret } from '../../src/secret';
@@ -102,5 +102,54 @@ it('init says whose primary was not named', async () => {
     expect(err).toContain('Warning: the primary of west is not among these clusters. Name it too.');
   } finally {
     await other.stop();
+  }
+});
+
+const withToken = async (directory: string, { clusters: all }: SimulatedService, ...words: readonly string[]) => {
+  const file = join(folder, 'admin-token');
+  const [primary] = all.values();
+  await writeFile(file, primary?.rootToken ?? '', { mode: 0o600 });
+  return init(
+    directory,
+    ...[...all.values()].flatMap((each) => clusterOption(each)),
+    '--admin-token-file',
+    file,
+    ...words,
+  );
+};
+const mayStartAgain = (directory: string) =>
+  Promise.all(['inventory.yaml', 'worker.env', 'env.sh'].map((name) => rm(join(folder, directory, name))));
+/** Whether the workers' login works with what `init` wrote. */
+async function logsIn(directory: string): Promise<boolean> {
+  const { out } = await cli(['inventory', 'check', join(folder, directory, 'inventory.yaml'), '--live', '--json']);
+  const { live } = JSON.parse(out) as { live: { points: { id: string; verdict: string }[] }[] };
+  const points = live.flatMap(({ points }) => points).filter(({ id }) => id === 'credential-works');
+  expect(points).not.toEqual([]);
+  return points.every(({ verdict }) => verdict === 'ok');
+}
+
+it('init keeps no secret ID of a role that is gone beside a new role ID', async () => {
+  const topology = { clusters: clusters('east', 'west'), dr: [{ primary: 'east', secondaries: ['west'] }] };
+  const [one, other] = await Promise.all([startSimulatedService(topology), startSimulatedService(topology)]);
+  try {
+    expect(await withToken('secret', one)).toMatchObject({ code: 0 });
+    expect(await logsIn('secret')).toBe(true);
+    // Another primary: nothing is changed there, and the file stays.
+    await mayStartAgain('secret');
+    const before = await readFile(join(folder, 'secret', 'secret-id'), 'utf8');
+    expect(await withToken('secret', other)).toMatchObject({
+      ...{ code: 3, err: expect.stringContaining('secret-id exists: the secret ID of an earlier AppRole') as string },
+    });
+    expect(other.calls.filter(({ method }) => method !== 'GET')).toEqual([]);
+    expect(await readFile(join(folder, 'secret', 'secret-id'), 'utf8')).toBe(before);
+    // The same primary, after somebody removed the role.
+    const { storage } = one.cluster('east');
+    storage.write('auth/approle/role/runbooks', null, one.now());
+    expect(await withToken('secret', one)).toMatchObject({ code: 0 });
+    expect(await readFile(join(folder, 'secret', 'secret-id'), 'utf8')).not.toBe(before);
+    one.advanceClock(1_000);
+    expect(await logsIn('secret')).toBe(true);
+  } finally {
+    await Promise.all([one.stop(), other.stop()]);
   }
 });

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { isRunbookError, RunbookError } from '../../errors';
 import { Secret } from '../../secret';
 import type { ServiceClient } from '../../vault';
@@ -50,6 +50,7 @@ export async function makeLogin(
   const client = clientOf(primary, caFile);
   try {
     const begun = await refuseToReplace(primary.name, client.sys, token, { mount, policy, file: files.policy });
+    if (!begun) refuseOldSecretId(files.secretId);
     await writeFile(files.policy, policy, { mode: 0o640 });
     await client.sys.writePolicy({ name: POLICY, policy }, { token });
     const made = await makeAppRole(client, token, files.secretId, { mount, begun });
@@ -72,7 +73,21 @@ function primaryOf(clusters: readonly FoundCluster[]): FoundCluster {
 }
 
 /**
- * Creates the login of workers with this policy. A secret ID that is already in the file is kept.
+ * The secret ID of an earlier AppRole fits no new role, and an inventory that was moved away may still name the file.
+ *
+ * @throws RunbookError `INVALID_INPUT`
+ */
+function refuseOldSecretId(file: string): void {
+  if (!existsSync(file)) return;
+  throw new RunbookError('INVALID_INPUT', `${file} exists: the secret ID of an earlier AppRole. Nothing was changed.`, {
+    needed: 'a directory without it: no login of the new AppRole would succeed with it',
+    next: 'Move it away, and keep it if another inventory names it. Then run the command again.',
+  });
+}
+
+/**
+ * Creates the login of workers with this policy, and always a secret ID of its own: one in the file may be of a role that
+ * is gone.
  *
  * @param at.mount - with another name than the usual one it must be new, unless an earlier `init` has begun
  */
@@ -94,7 +109,9 @@ export async function makeAppRole(
     });
   });
   await appRole.write({ ...place, policies: [POLICY] }, { token });
-  if (!existsSync(secretId)) await writeSecretFile(secretId, (await appRole.makeSecretId(place, { token })).reveal());
+  const made = await appRole.makeSecretId(place, { token });
+  await rm(secretId, { force: true });
+  await writeSecretFile(secretId, made.reveal());
   return { roleId: await appRole.roleId(place, { token }), secretId, mount, ownMount };
 }
 
