@@ -44,7 +44,9 @@ function mistake(line: string, complete = true): string | undefined {
 
 /** `runbook` lines of the shell blocks, and spans that give a whole command with an argument. */
 function runbookLines(from: Page): string[] {
-  return shellLines(from).filter((line) => line.startsWith('runbook '));
+  return shellLines(from)
+    .map((line) => line.replace(/^(?:[A-Z_]+=\S+ )+/, ''))
+    .filter((line) => line.startsWith('runbook '));
 }
 
 it('README.md is one page', () => {

@@ -26,7 +26,7 @@ export function colored(line: string): string {
 }
 
 /** Lines that must stay whole to be copied: commands, documents, JSON. Text from others never begins such a line. */
-const COPIED = /^ *(?:(?:runbook|vault|temporal|sudo) [a-z]|export [A-Z]|\. \/|\S*$|[{[])/;
+const COPIED = /^ *(?:(?:runbook|vault|temporal|sudo) [a-z]|export [A-Z]|[A-Z_]+=\S|\. \/|\S*$|[{[])/;
 const NARROWEST = 24;
 
 /**

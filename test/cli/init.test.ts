@@ -153,3 +153,34 @@ it('init keeps no secret ID of a role that is gone beside a new role ID', async 
     await Promise.all([one.stop(), other.stop()]);
   }
 });
+
+it("each person's line names the Temporal server and the namespace, and join prints them for the profile", async () => {
+  const env = { TEMPORAL_ADDRESS: 'temporal.example:7233', TEMPORAL_NAMESPACE: 'runbooks' };
+  const words = [
+    'init',
+    '--yes',
+    '--deployment',
+    'payments',
+    '--people',
+    'ada',
+    ...clusterOption(service.cluster('east')),
+  ];
+  const away = await cli([...words, '--directory', join(folder, 'away')], { env });
+  const here = await cli([...words, '--directory', join(folder, 'here')]);
+  const line = /^ +TEMPORAL_ADDRESS=(\S+) TEMPORAL_NAMESPACE=(\S+) runbook join (\S+)$/m;
+  const [, address, namespace, own = ''] = line.exec(away.out) ?? [];
+  expect([address, namespace]).toEqual(['temporal.example:7233', 'runbooks']);
+  expect(line.exec(here.out)?.slice(1, 3)).toEqual(['127.0.0.1:7233', 'default']);
+  const notHere = '127.0.0.1:7233 is not this host: write the address at which people reach Temporal';
+  expect([away.out.includes(notHere), here.out.includes(notHere)]).toEqual([false, true]);
+
+  await writeFile(join(folder, 'passphrase'), 'a long enough passphrase', { mode: 0o600 });
+  const joining = ['join', own, '--yes', '--passphrase-file', join(folder, 'passphrase')];
+  const joined = await cli(joining, { env: { ...env, XDG_CONFIG_HOME: join(folder, 'of-ada') } });
+  const exported = [...joined.out.matchAll(/^ +export (.*)$/gm)].map(([, each]) => each);
+  expect(exported).toEqual([
+    'TEMPORAL_ADDRESS=temporal.example:7233',
+    'TEMPORAL_NAMESPACE=runbooks',
+    'RUNBOOKS_PERSON=ada',
+  ]);
+});

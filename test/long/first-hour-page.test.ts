@@ -74,7 +74,7 @@ function here(command: string): string {
   const addresses = (cluster: string) => `${cluster}=${service.cluster(cluster).addresses.join(',')}`;
   const answered = /main\.js init|add-person/.test(command) ? `${command} --yes` : command;
   return answered
-    .replace(/^runbook join .*/, (line) => `${line} --yes --passphrase-file ${join(folder, 'passphrase')}`)
+    .replace(/.*\brunbook join .*/, (line) => `${line} --yes --passphrase-file ${join(folder, 'passphrase')}`)
     .replace(/\b(east|west)=\S+/g, (_whole, cluster: string) => addresses(cluster))
     .replaceAll('/etc/replication-runbooks', join(folder, 'site'))
     .replace('--ca-file ca.pem', `--ca-file ${LOOPBACK_TLS.certificateFile}`)
@@ -96,12 +96,16 @@ it('docs/first-hour.md: at most eight commands from a clone to a green plan, one
   };
   const initialised = await run([here(init)]);
   expect(initialised).toContain('Created on east: policy "runbooks", AppRole "runbooks" at auth/approle.');
-  const joinLines = [...initialised.matchAll(/runbook join (\S+)/g)].map(([, line = '']) => line);
+  // Each line says which Temporal server people use, as the page does.
+  const { address, namespace } = temporalServer();
+  const own = [...initialised.matchAll(/^ +(TEMPORAL_ADDRESS=(\S+) TEMPORAL_NAMESPACE=(\S+) runbook join (\S+))$/gm)];
+  expect(own.map(([, , at, of]) => [at, of])).toEqual(PEOPLE.map(() => [address, namespace]));
+  expect(joining.replaceAll(/=\S+|\/\S+/g, '')).toBe(own[0]?.[1]?.replaceAll(/=\S+|\/\S+/g, ''));
+  const joinLines = own.map(([, line = '']) => line);
   expect(joinLines).toHaveLength(PEOPLE.length);
   const sent = await Promise.all(
     joinLines.map(async (line, index) => {
-      const command = joining.replace(/production\/\S+/, line);
-      const joined = await run([here(source), here(command)], PEOPLE[index]);
+      const joined = await run([here(source), here(line)], PEOPLE[index]);
       return /^ {2}([a-z]+\/\S+)$/m.exec(joined)?.[1] ?? '';
     }),
   );

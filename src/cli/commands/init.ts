@@ -9,6 +9,7 @@ import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
 import { confirmed } from '../secret-input';
+import { connectionSettings } from '../../worker/settings';
 import { shellLine, shellWord } from '../../contracts/next-commands';
 import { foundLines, readCluster } from '../setup/clusters';
 import {
@@ -87,10 +88,12 @@ function initCommand({ context }: CommandHost): Command {
       await writeFile(files.inventory, inventoryText(site, login), { mode: 0o640 });
       await writeSettings(context.env, site);
       const lines = site.everybody.map((name) => joinLine(options.environment, name, workers));
+      const { connectionOptions, namespace = 'default' } = connectionSettings(context.env);
+      const temporal = { address: connectionOptions.address, namespace };
       const fingerprint = spokenFingerprint(workers.kid);
       const { directory } = files;
-      const result = { directory, files, clusters, workers: workers.kid, fingerprint, join: lines };
-      printResult(context, options, result, nextSteps(site, login, fingerprint, lines));
+      const result = { directory, files, clusters, workers: workers.kid, fingerprint, join: lines, temporal };
+      printResult(context, options, result, nextSteps(site, login, { fingerprint, lines, temporal }));
     });
 }
 
@@ -159,20 +162,28 @@ async function answers(context: CliContext, options: InitOptions) {
   };
 }
 
+/** What people need to join, and the fingerprint that they compare. */
+interface ForPeople {
+  readonly fingerprint: string;
+  readonly lines: readonly string[];
+  readonly temporal: { readonly address: string; readonly namespace: string };
+}
+
 function nextSteps(
   { deployment, files, clusters }: Site,
   login: AppRole | undefined,
-  fingerprint: string,
-  join: readonly string[],
+  { fingerprint, lines, temporal }: ForPeople,
 ): string[] {
   const { directory } = files;
   const to = clusters.find(({ role }) => role.startsWith('DR secondary'))?.name ?? 'CLUSTER';
   const plan = ['drSwitchover', '--deployment', deployment, '--to', to, '--reason', 'first plan'];
+  const where = `TEMPORAL_ADDRESS=${shellWord(temporal.address)} TEMPORAL_NAMESPACE=${shellWord(temporal.namespace)}`;
   const text = filled('next-steps.txt', {
     ...{ directory, fingerprint, shell: shellWord(files.shell), schedules: shellWord(files.schedules) },
     tokenFile: login === undefined ? files.token : undefined,
     policyCommand: login === undefined ? shellLine('runbook', 'policy', deployment, '--commands') : undefined,
-    join: join.map((line) => shellLine('runbook', 'join', line)),
+    join: lines.map((line) => [where, shellLine('runbook', 'join', line)].join(' ')),
+    loopback: /^(127\.|localhost|\[::1\])/.test(temporal.address) ? temporal.address : undefined,
     plan: shellLine('runbook', 'plan', ...plan),
     unit: shellWord(files.unit),
     chown: shellLine('sudo', 'chown', '-R', 'replication-runbooks:', directory),

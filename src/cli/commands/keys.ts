@@ -221,7 +221,12 @@ function joinCommand({ context }: CommandHost): Command {
       // Beside the key: reading the public line needs no passphrase.
       await writeFile(publicLineFile(file), `${send}\n`);
       const fingerprint = spokenFingerprint(key.kid);
+      const ofTemporal = ['TEMPORAL_ADDRESS', 'TEMPORAL_NAMESPACE'].flatMap((each) => {
+        const value = context.env[each];
+        return value ? [shellLine('export', `${each}=${value}`)] : [];
+      });
       const variables = [
+        ...ofTemporal,
         shellLine('export', `RUNBOOKS_PERSON=${name}`),
         ...(file === usual ? [] : [shellLine('export', `RUNBOOKS_KEY_FILE=${file}`)]),
       ];
