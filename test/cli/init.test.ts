@@ -184,3 +184,46 @@ it("each person's line names the Temporal server and the namespace, and join pri
     'RUNBOOKS_PERSON=ada',
   ]);
 });
+
+it('init writes the paths filters that are in force, of each secondary under either id, and names those that it cannot read', async () => {
+  const denies = { mode: 'deny' as const, paths: ['kv/us customers/'] };
+  const other = await startSimulatedService({
+    clusters: clusters('east', 'eu', 'asia', 'africa'),
+    mounts: ['kv/', 'kv/us customers/'],
+    performance: {
+      primary: 'east',
+      secondaries: [{ name: 'eu', filter: denies }, { name: 'asia' }, { name: 'africa' }],
+    },
+  });
+  try {
+    const [east, africa] = [other.cluster('east'), other.cluster('africa')];
+    const client = new ServiceClient({ name: 'east', addresses: east.addresses });
+    const token = new Secret('service-token', east.rootToken);
+    // Under its cluster ID, not the id of its token.
+    await client.performance.primary.pathsFilter.write({ id: africa.clusterId, mode: 'allow', paths: [] }, { token });
+    await client.close();
+    const { code, err } = await withToken('filters', other);
+    expect([code, err]).toEqual([0, expect.stringContaining('eu: deny kv/us customers/ (written under pathsFilters)')]);
+    const { pathsFilters } = (await inventoryOf('filters')).deployments.get('payments') ?? {};
+    expect(pathsFilters).toEqual({ eu: denies, asia: 'none', africa: { mode: 'allow', paths: [] } });
+
+    const all = [...other.clusters.values()].flatMap((each) => clusterOption(each));
+    expect((await init('no-token', ...all)).err).toContain(
+      'Warning: the paths filter of asia was not read (that needs a',
+    );
+    const read = {
+      cluster: 'east',
+      endpoint: `GET /v1/sys/replication/performance/primary/paths-filter/${africa.clusterId}`,
+    };
+    other.faults.add({ ...read, action: { status: 403 } });
+    await mayStartAgain('filters');
+    const again = await withToken('filters', other);
+    expect(again.err).toContain('Warning: the paths filter of africa was not read (PERMISSION_DENIED)');
+    expect(Object.keys((await inventoryOf('filters')).deployments.get('payments')?.pathsFilters ?? {})).toEqual([
+      'eu',
+      'asia',
+    ]);
+  } finally {
+    await other.stop();
+  }
+});

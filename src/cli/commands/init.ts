@@ -84,8 +84,9 @@ function initCommand({ context }: CommandHost): Command {
           next: 'Correct your input, and run the command again.',
         });
       const workers = await workersKeys(files);
-      const login = await makeLogin(context, options, { ...site, policy });
-      await writeFile(files.inventory, inventoryText(site, login), { mode: 0o640 });
+      const { login, filters } = await makeLogin(context, options, { ...site, policy });
+      for (const { line } of filters) context.err(line);
+      await writeFile(files.inventory, inventoryText(site, { login, filters }), { mode: 0o640 });
       await writeSettings(context.env, site);
       const lines = site.everybody.map((name) => joinLine(options.environment, name, workers));
       const { connectionOptions, namespace = 'default' } = connectionSettings(context.env);

@@ -69,6 +69,11 @@ async function readOne(client: ServiceClient, { name, addresses }: NamedCluster)
     role: [`DR ${dr.mode}`, ...(hasPerformance ? [`performance ${performance.mode}`] : [])].join(', '),
     drSet: ('clusterId' in dr && dr.clusterId) || undefined,
     leaderName: leaderNameText(leaderAddress, addresses),
+    /** Of a performance secondary: the ids under which its primary may keep its paths filter. */
+    filterIds:
+      performance.mode === 'secondary'
+        ? [...new Set([performance.secondaryId, clusterId].flatMap((id) => id || []))]
+        : undefined,
     ...advertisedBy({ dr, performance }, addresses),
     seal: `${type ?? 'unknown'} seal, ${shares ?? '?'} ${recoverySeal === true ? 'recovery' : 'key'} shares, threshold ${threshold ?? '?'}`,
   };

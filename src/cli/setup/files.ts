@@ -16,6 +16,7 @@ import { writeSecretFile } from '../secret-input';
 import { filled } from '../text';
 import { drSetsOf } from './clusters';
 import type { FoundCluster } from './clusters';
+import type { FoundFilter } from './filters';
 import type { AppRole } from './login';
 
 /* The files of an installation, which `runbook init` writes. */
@@ -122,7 +123,13 @@ const scalar = (text: string): string =>
   /^[A-Za-z0-9/][\w./:-]*$/.test(text) && parse(text) === text ? text : JSON.stringify(text);
 const flow = (texts: readonly string[]): string => `[${texts.map(scalar).join(', ')}]`;
 
-export function inventoryText(site: Site, login?: AppRole): string {
+/** What only a token shows or makes. */
+interface WithToken {
+  readonly login?: AppRole | undefined;
+  readonly filters?: readonly FoundFilter[];
+}
+
+export function inventoryText(site: Site, { login, filters = [] }: WithToken = {}): string {
   const { deployment, clusters, people, holders, everybody, files } = site;
   const named = drSetsOf(clusters).map(
     ({ name, members }) => `${scalar(name)}: ${flow(members.map((each) => each.name))}`,
@@ -134,9 +141,20 @@ export function inventoryText(site: Site, login?: AppRole): string {
     ),
     deployment: scalar(deployment),
     clusters: clusters.flatMap((cluster) => clusterText(cluster, site, login).trimEnd().split('\n')),
+    pathsFilters: filtersText(filters),
     drSets: `{ ${named.join(', ')} }`,
     holders: flow(holders),
   });
+}
+
+/** @returns undefined if no filter was read */
+function filtersText(filters: readonly FoundFilter[]): string | undefined {
+  const known = filters.flatMap(({ name, filter }) => {
+    if (filter === undefined) return [];
+    const text = filter === 'none' ? filter : `{ mode: ${filter.mode}, paths: ${flow(filter.paths)} }`;
+    return [`${scalar(name)}: ${text}`];
+  });
+  return known.length === 0 ? undefined : `{ ${known.join(', ')} }`;
 }
 
 function clusterText(cluster: FoundCluster, { caFile, files }: Site, login: AppRole | undefined): string {

@@ -7,6 +7,8 @@ import type { CliContext } from '../context';
 import { readTextFile, writeSecretFile } from '../secret-input';
 import { clientOf } from './clusters';
 import type { FoundCluster } from './clusters';
+import { filtersInForce } from './filters';
+import type { FoundFilter } from './filters';
 
 /* The workers' login: a policy and an AppRole on the primary. */
 
@@ -30,20 +32,20 @@ interface LoginSite {
 
 /**
  * Writes the policy file. With an administrator's token it also creates policy, AppRole and secret ID on the primary, which
- * replicates them to its secondaries. The token is used only here and never stored.
+ * replicates them to its secondaries, and reads the paths filters in force. The token is used only here and never stored.
  */
 export async function makeLogin(
   context: CliContext,
   { adminTokenFile, yes, mount }: LoginAsked,
   { clusters, caFile, policy, files }: LoginSite,
-): Promise<AppRole | undefined> {
+): Promise<{ readonly login?: AppRole; readonly filters: readonly FoundFilter[] }> {
   const asks = yes !== true && context.interactive && adminTokenFile === undefined;
   const question =
     "An administrator's token for the primary, used once to create the policy and an AppRole (Enter: do it later)";
   const text = asks ? await context.askHidden(question) : adminTokenFile && (await readTextFile(adminTokenFile));
   if (!text) {
     await writeFile(files.policy, policy, { mode: 0o640 });
-    return undefined;
+    return { filters: await filtersInForce(clusters) };
   }
   const token = new Secret('service-token', text.trim());
   const primary = primaryOf(clusters);
@@ -53,9 +55,9 @@ export async function makeLogin(
     if (!begun) refuseOldSecretId(files.secretId);
     await writeFile(files.policy, policy, { mode: 0o640 });
     await client.sys.writePolicy({ name: POLICY, policy }, { token });
-    const made = await makeAppRole(client, token, files.secretId, { mount, begun });
+    const login = await makeAppRole(client, token, files.secretId, { mount, begun });
     context.err(`Created on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}" at auth/${mount}.`);
-    return made;
+    return { login, filters: await filtersInForce(clusters, { primary, client, token }) };
   } finally {
     await client.close();
   }
