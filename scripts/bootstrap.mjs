@@ -5,9 +5,10 @@
  *   node scripts/bootstrap.mjs <demo | test | test:long | test:ceremony | test:mutations | bench> [arguments of the task]
  */
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism, constants } from 'node:os';
-import { join } from 'node:path';
+import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -79,14 +80,48 @@ async function checkTypes() {
   await node("Type check of the holder's page", TSC, '-p', 'src/holder-page', '--noEmit');
 }
 
+const COMPILED = ['src', 'workflows', 'activities', 'scripts'];
+const BUILD_INPUTS = [...COMPILED, 'tsconfig.json', 'tsconfig.build.json', 'package.json', 'package-lock.json'];
+/** What the last build read and wrote, as two hashes. */
+const BUILD_STAMP = join('dist', '.built.json');
+
 /**
- * Compiles the programs, which the demo and some tests start as separate processes. Does not check types, so that the
- * demo starts sooner: `npm test` and `npm run build` check them.
+ * Compiles the programs, which the demo and some tests start as separate processes, unless `dist` is what the present
+ * sources give. Does not check types, so that the demo starts sooner: `npm test` and `npm run build` check them.
  */
 async function build() {
+  const inputs = contentHash(BUILD_INPUTS);
+  const last = existsSync(join(ROOT, BUILD_STAMP)) ? readJson(BUILD_STAMP) : {};
+  const isIntact = last.outputs === contentHash(['dist']);
+  if (isIntact && last.inputs === inputs) return;
+  // The compiler trusts its notes: by them it would not write again what somebody removed or replaced.
+  if (!isIntact) rmSync(join(ROOT, 'dist', '.tsbuildinfo'), { force: true });
+  for (const path of filesBelow('dist').filter((each) => each.endsWith('.js')))
+    if (COMPILED.includes(path.split(sep)[1]) && !existsSync(join(ROOT, relative('dist', path).replace(/js$/, 'ts'))))
+      rmSync(join(ROOT, path));
   await node('Compile', TSC, '-p', 'tsconfig.build.json', '--noCheck');
   await node('Bundle the workflows', 'dist/scripts/bundle-workflows.js');
   await node("Bundle the holder's page", 'dist/scripts/bundle-holder-page.js');
+  writeFileSync(join(ROOT, BUILD_STAMP), JSON.stringify({ inputs, outputs: contentHash(['dist']) }));
+}
+
+/** The hash of the names and contents of all files at and below these paths. */
+function contentHash(paths) {
+  const hash = createHash('sha256');
+  for (const path of paths.flatMap(filesBelow)) {
+    const content = readFileSync(join(ROOT, path));
+    hash.update(`${path}\n${content.length}\n`).update(content);
+  }
+  return hash.digest('hex');
+}
+
+/** The files at or below a path, sorted; without the stamp, which cannot contain its own hash. */
+function filesBelow(path) {
+  if (!existsSync(join(ROOT, path))) return [];
+  if (!statSync(join(ROOT, path)).isDirectory()) return path === BUILD_STAMP ? [] : [path];
+  return readdirSync(join(ROOT, path))
+    .sort()
+    .flatMap((name) => filesBelow(join(path, name)));
 }
 
 /** A task failed. The message says why; the program that failed has printed the details. */
