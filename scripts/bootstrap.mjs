@@ -23,7 +23,7 @@ const LONG_TESTS = ['test/ceremony/', 'test/long/', 'test/real/'];
 const TASKS = {
   demo: async () => {
     await build();
-    await node('Demo', 'dist/src/demo/main.js', ...taskArguments);
+    await step('Demo', process.execPath, ['dist/src/demo/main.js', ...taskArguments], { isQuiet: true });
   },
   test: async () => {
     await ensureTemporal();
@@ -173,16 +173,16 @@ function node(title, ...parameters) {
   return step(title, process.execPath, parameters);
 }
 
-/** Runs a program in our terminal and waits for its end; a failure ends the task. */
-async function step(title, command, parameters, options = {}) {
+/** Runs a program in our terminal and waits for its end; a failure ends the task. A quiet step tells only that. */
+async function step(title, command, parameters, { isQuiet = false, ...options } = {}) {
   const begin = Date.now();
-  console.log(`== ${title}`);
+  if (!isQuiet) console.log(`== ${title}`);
   const { code, signal } = await run(command, parameters, options);
   const seconds = ((Date.now() - begin) / 1000).toFixed(1);
   if (signal !== null)
     throw new TaskFailed(`${title}: ended by ${signal} after ${seconds} s`, 128 + constants.signals[signal]);
   if (code !== 0) throw new TaskFailed(`${title}: failed after ${seconds} s (exit code ${code})`, code);
-  console.log(`== ${title}: done in ${seconds} s`);
+  if (!isQuiet) console.log(`== ${title}: done in ${seconds} s`);
 }
 
 function run(command, parameters, options) {

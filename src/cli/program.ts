@@ -70,7 +70,7 @@ function shown(context: CliContext, to: 'out' | 'err', line: string): string[] {
 }
 
 /** The same context, in which every line stays one line, whatever text from others it contains. */
-function lineByLine(context: CliContext): CliContext {
+export function lineByLine(context: CliContext): CliContext {
   return {
     ...context,
     out: (line) => shown(context, 'out', line).forEach((each) => context.out(each)),

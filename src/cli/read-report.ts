@@ -112,20 +112,27 @@ function unavailable(
   });
 }
 
-/** A summary of an ended run: headline, reason for a refusal, other headlines, tokens, findings, what is left to do. */
-export function summaryLines(given: Report): string[] {
+/**
+ * A summary of an ended run: headline, reason for a refusal, other headlines, tokens, findings, what is left to do.
+ *
+ * @param brief - without tokens, findings that changed no outcome, and the size of the history
+ */
+export function summaryLines(given: Report, { brief = false } = {}): string[] {
   const report = inLines(given);
   const findings = report.findings.map((finding) => {
     const { title, text } = findingText(finding);
     return { failed: finding.code === CHECK_FAILED, line: `${title}${text}` };
   });
+  const details = [
+    ...report.tokens.map(({ cluster, state, text }) => `Operation token of ${cluster}: ${state}: ${text}`),
+    ...findings.flatMap(({ failed, line }) => (failed ? [] : [line])),
+  ];
   const texts = [
     ...findings.flatMap(({ failed, line }) => (failed ? [line] : [])),
     ...headlinesBelow(report).map(({ text }) => text),
-    ...report.tokens.map(({ cluster, state, text }) => `Operation token of ${cluster}: ${state}: ${text}`),
-    ...findings.flatMap(({ failed, line }) => (failed ? [] : [line])),
+    ...(brief ? [] : details),
     ...report.leftToDo.map((left) => `Left to do: ${left}`),
-    `History: ${report.historyEvents} events`,
+    ...(brief ? [] : [`History: ${report.historyEvents} events`]),
   ];
   return ['', ...terminalText(headlineOf(report).text), ...texts.flatMap((text) => terminalText(text, '  '))];
 }

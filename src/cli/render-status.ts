@@ -1,6 +1,6 @@
 import { RUNBOOK_NAMES } from '../contracts/names';
 import type { Receipt } from '../contracts/run-facts';
-import type { RunStatus } from '../contracts/run-status';
+import type { RunStatus, TimelineStep } from '../contracts/run-status';
 import { MANY_SIGNALS } from '../contracts/signals';
 import { phaseText, receiptText, statusText, stepText } from '../words/status';
 import type { Line, Statement } from '../words/status';
@@ -111,7 +111,7 @@ export function receiptLines(given: Receipt, indent = ''): string[] {
 }
 
 /** The first line is printed beside its time; the lines below it have none. */
-interface News {
+export interface News {
   /** Absent: it holds as of now. */
   readonly at?: number | undefined;
   readonly lines: readonly string[];
@@ -127,9 +127,9 @@ export class Progress {
 
   lines(given: RunView, now = Date.now()): string[] {
     const view = asEnded(inLines(given));
-    const all = view.status === undefined ? [] : happened(view.status, now);
+    const all = view.status === undefined ? [] : this.happened(view.status, now);
     const news = all.filter((each) => this.#once(JSON.stringify(each)));
-    return [...news, ...this.#headings(view)]
+    return [...news, ...this.headings(view)]
       .sort((a, b) => (a.at ?? now) - (b.at ?? now))
       .flatMap(({ at = now, lines: [first = '', ...below] }) => [
         `${clock(at, now)} ${first}`,
@@ -137,8 +137,19 @@ export class Progress {
       ]);
   }
 
+  /** Everything that a status reports; past events carry their time. */
+  protected happened(status: RunStatus, now: number): News[] {
+    const { steps, receipts } = status;
+    return [
+      ...backAgain(status),
+      ...steps.map(stepNews),
+      ...receipts.map((receipt) => ({ at: receipt.at, lines: receiptLines(receipt) })),
+      ...statusText(status, (at) => clock(at, now)).map((each) => ({ lines: statementLines(each) })),
+    ];
+  }
+
   /** The current phase, whenever it has changed. */
-  #headings({ workflowId, status, state, memo }: RunView): News[] {
+  protected headings({ workflowId, status, state, memo }: RunView): News[] {
     const waits = memo?.waitingFor === undefined ? '' : `, waits for ${memo.waitingFor}`;
     const heading = status === undefined ? `No worker answers${waits}. Why:` : phaseText(status);
     if (heading === this.#heading || (status === undefined && state !== 'running')) return [];
@@ -154,17 +165,14 @@ export class Progress {
   }
 }
 
-/** Everything that a status reports; past events carry their time. */
-function happened(status: RunStatus, now: number): News[] {
-  const { outageSince, serviceBackAt, steps, receipts } = status;
-  const back = outageSince === undefined || serviceBackAt === undefined ? undefined : serviceBackAt - outageSince;
-  return [
-    ...(back === undefined ? [] : [{ at: serviceBackAt, lines: [`== Service is back after ${durationText(back)}`] }]),
-    ...steps.map((step) => ({
-      at: step.endedAt ?? step.startedAt,
-      lines: [`${step.number}. ${unmarked(inFull(stepText(step)))}`],
-    })),
-    ...receipts.map((receipt) => ({ at: receipt.at, lines: receiptLines(receipt) })),
-    ...statusText(status, (at) => clock(at, now)).map((each) => ({ lines: statementLines(each) })),
-  ];
+/** That clients are served again, and how long they were not. */
+export function backAgain({ outageSince, serviceBackAt }: RunStatus): News[] {
+  if (outageSince === undefined || serviceBackAt === undefined) return [];
+  const after = durationText(serviceBackAt - outageSince);
+  return [{ at: serviceBackAt, lines: [`== BACK: clients have a primary again after ${after}`] }];
+}
+
+/** A step of the timeline as it is now. */
+export function stepNews(step: TimelineStep): News {
+  return { at: step.endedAt ?? step.startedAt, lines: [`${step.number}. ${unmarked(inFull(stepText(step)))}`] };
 }

@@ -19,8 +19,11 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
 const GRAVE = /^(?:\d\d:\d\d:\d\dZ )?(?:== )? *(?:OUTAGE|CRITICAL|FAILED|PARKED|Refused: |Failed: |Error |fail +\S)/;
 const WARNED = /^(?:\d\d:\d\d:\d\dZ )? *(?:Warning:|KNOW THIS|warn +\S|PAUSED)/;
 
+const GOOD = /^\d\d:\d\d:\d\dZ == BACK:/;
+
 /** A line with its color, for a terminal that shows colors. */
 export function colored(line: string): string {
+  if (GOOD.test(line)) return styleText(['green', 'bold'], line, { validateStream: false });
   if (GRAVE.test(line)) return styleText(['red', 'bold'], line, { validateStream: false });
   return WARNED.test(line) ? styleText('yellow', line, { validateStream: false }) : line;
 }

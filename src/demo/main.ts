@@ -1,11 +1,17 @@
 import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
 import { processContext } from '../cli/context';
 import { printError } from '../cli/errors';
+import { lineByLine } from '../cli/program';
 import { readReport, summaryLines } from '../cli/read-report';
+import { Progress } from '../cli/render-status';
 import { connectTemporal } from '../cli/run';
 import type { TemporalSession } from '../cli/run';
 import { lockWorkflowId, webUiLink } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
+import type { Report } from '../contracts/report';
+import { clock } from '../contracts/words';
 import { writeReportFiles } from '../report/render';
 import { slotPath } from './clients';
 import { PLAIN } from './payments';
@@ -13,6 +19,7 @@ import type { Payments } from './payments';
 import { Cast, DEPLOYMENT, follow, OPERATOR } from './people';
 import { startStage } from './stage';
 import type { Stage } from './stage';
+import { Story } from './story';
 
 /** Checks that the new primary has every write that was acknowledged to the clients. */
 async function clientsSawEverything({ payments }: Stage, say: (line: string) => void): Promise<boolean> {
@@ -45,7 +52,7 @@ interface Act {
   readonly before?: (payments: Payments) => void | Promise<void>;
   /** Every acknowledged write must be on the primary afterwards. */
   readonly losesNothing?: boolean;
-  /** Whether to show what each person does and sees, and where the report is. */
+  /** Whether to show in full what each person sees, where everything is shown, and where the report is. */
   readonly isShown?: boolean;
 }
 
@@ -93,19 +100,23 @@ export const PLAIN_ACTS: readonly Act[] = [
   },
 ];
 
+/** How a demonstration is shown. */
+interface Showing {
+  readonly say: (line: string) => void;
+  /** Show everything that the run and its people see, instead of who did what. */
+  readonly verbose: boolean;
+  readonly stop: AbortSignal;
+}
+
 /** Performs the acts in order: starts each run with the command line and plays every person. Returns whether all succeeded. */
-export async function demonstrate(
-  stage: Stage,
-  acts: readonly Act[],
-  say: (line: string) => void,
-  stop: AbortSignal,
-): Promise<boolean> {
+export async function demonstrate(stage: Stage, acts: readonly Act[], showing: Showing): Promise<boolean> {
+  const { say } = showing;
   const session = await connectTemporal({}, stage.environment);
   try {
     for (const [index, act] of acts.entries()) {
       say('');
       if (acts.length > 1) say(`=== ${index + 1} of ${acts.length}. ${act.runbook}: ${act.title}`);
-      if (!(await perform(stage, session, act, say, stop))) return false;
+      if (!(await perform(stage, session, act, showing))) return false;
     }
     return true;
   } finally {
@@ -114,67 +125,82 @@ export async function demonstrate(
 }
 
 /** Returns whether the run completed and, if required, no acknowledged write is missing. */
-async function perform(
-  stage: Stage,
-  session: TemporalSession,
-  act: Act,
-  say: (line: string) => void,
-  stop: AbortSignal,
-): Promise<boolean> {
-  const { payments } = stage;
-  await act.before?.(payments);
+async function perform(stage: Stage, session: TemporalSession, act: Act, showing: Showing): Promise<boolean> {
+  const { say, verbose, stop } = showing;
+  await act.before?.(stage.payments);
   const hasRequester = act.runbook !== 'walSampler' && act.runbook !== 'readiness';
   const input = {
     deployment: DEPLOYMENT,
     ...(hasRequester ? { reason: act.title, requestedBy: OPERATOR } : {}),
     ...act.input,
   };
-  const people = new Cast(stage, say, act.isShown === true);
-  const begin = Date.now();
-  const workflowId = lockWorkflowId(act.runbook, input) ?? `${act.runbook}:${DEPLOYMENT}:demo`;
-  if (lockWorkflowId(act.runbook, input) === undefined) {
-    await session.client.workflow.start(act.runbook, {
-      workflowId,
-      taskQueue: stage.environment['RUNBOOKS_TASK_QUEUE'] ?? '',
-      args: [input],
-    });
-  } else if ((await people.play(OPERATOR, ['start', act.runbook, '--input', JSON.stringify(input)])) !== 0) {
-    return false;
+  const people = new Cast(stage, say, verbose && act.isShown === true);
+  const lock = lockWorkflowId(act.runbook, input);
+  const workflowId = lock ?? `${act.runbook}:${DEPLOYMENT}:demo`;
+  if (lock === undefined) {
+    const taskQueue = stage.environment['RUNBOOKS_TASK_QUEUE'] ?? '';
+    await session.client.workflow.start(act.runbook, { workflowId, taskQueue, args: [input] });
+  } else {
+    if (!verbose) say(`${clock(Date.now())} ${OPERATOR} starts ${act.runbook} (runbook start): ${act.title}`);
+    if ((await people.play(OPERATOR, ['start', act.runbook, '--input', JSON.stringify(input)])) !== 0) return false;
   }
-  const { runId } = await follow(session, workflowId, people, say, stop);
-  const seconds = (Date.now() - begin) / 1000;
+  const { runId } = await follow(session, workflowId, people, say, stop, verbose ? new Progress() : new Story());
   const report = await readReport(session, { workflowId, runId });
-  for (const line of summaryLines(report)) say(line);
+  for (const line of summaryLines(report, { brief: !verbose })) say(line);
   const kept = !act.losesNothing || (await clientsSawEverything(stage, say));
-  if (act.isShown) {
-    for (const file of await writeReportFiles(report, stage.environment['RUNBOOKS_REPORT_DIR'] ?? ''))
-      say(`  Report: ${file}`);
-    say(`  Web UI: ${webUiLink(stage.server.uiAddress, session.namespace, workflowId, runId)}`);
-  }
-  say(`  ${act.runbook}: ${kept ? report.outcome : 'acknowledged writes are MISSING'} after ${seconds.toFixed(1)} s`);
+  if (act.isShown) await showReport(stage, report, showing);
   return kept && report.outcome === 'completed';
 }
 
-const USAGE = `npm run demo             planned switchover of a simulated deployment; plays every person, then exits
-npm run demo -- --plain  switchover, failover, and rejoin without hooks: rate-limit quota, AppRole, policies, canaries
-runbook dev              the deployment of the first demo, but you play the people; runs until Ctrl-C`;
+/** Writes the report and says where it is: files as links that a terminal opens. */
+async function showReport({ environment, server }: Stage, report: Report, { say, verbose }: Showing): Promise<void> {
+  const files = await writeReportFiles(report, environment['RUNBOOKS_REPORT_DIR'] ?? '');
+  const links = files.filter((file) => verbose || file.endsWith('.html')).map((file) => pathToFileURL(file).href);
+  // A server of this demonstration ends with it.
+  const isOwn = server.pid !== undefined;
+  const webUi = webUiLink(server.uiAddress, report.namespace, report.workflowId, report.runId);
+  say(isOwn ? '  Report:' : '  Report, and the run in the Web UI:');
+  for (const link of [...links, ...(isOwn ? [] : [webUi])]) say(`    ${link}`);
+}
+
+const USAGE = `npm run demo                planned switchover of a simulated deployment; plays every person, then exits
+npm run demo -- --plain     switchover, failover, and rejoin without hooks: rate-limit quota, AppRole, policies, canaries
+npm run demo -- --verbose   shows everything: what each person sees, each step, the workers' warnings
+runbook dev                 the deployment of the first demo, but you play the people; runs until Ctrl-C`;
+
+const NEXT = '"npm run demo -- --verbose" shows everything; with "node dist/src/cli/main.js dev" you play the people.';
+
+const OPTIONS = { plain: { type: 'boolean' }, verbose: { type: 'boolean' }, help: { type: 'boolean' } } as const;
+
+/** The options of a command line; undefined for a wrong one. */
+function optionsIn(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: OPTIONS }).values;
+  } catch {
+    return undefined;
+  }
+}
 
 async function main(words: readonly string[]): Promise<number> {
-  const [option, ...more] = words;
-  const plain = option === '--plain';
-  if ((option !== undefined && !plain) || more.length > 0) {
-    console.error(USAGE);
-    return option === '--help' ? 0 : 2;
-  }
+  const options = optionsIn(words);
+  const { plain = false, verbose = false, help = false } = options ?? {};
   const stop = new AbortController();
+  const { out: say, err } = lineByLine(processContext(stop.signal));
+  if (help || options === undefined) {
+    USAGE.split('\n').forEach(help ? say : err);
+    return help ? 0 : 2;
+  }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
-  const say = (line: string): void => console.log(line);
   const begin = Date.now();
-  say('A simulated Vault deployment with a real Temporal server. The demo plays every person, then exits.\n');
-  const stage = await startStage({ reportDirectory: resolve('reports'), say, ...(plain && { site: PLAIN }) });
+  say('A simulated Vault deployment with a real Temporal server. The demo plays every person, then exits.');
+  const stage = await startStage({
+    ...{ reportDirectory: resolve('reports'), say, workerLog: verbose ? 'warn' : 'error' },
+    ...(plain && { site: PLAIN }),
+  });
   try {
-    const passed = await demonstrate(stage, plain ? PLAIN_ACTS : SWITCHOVER_ACTS, say, stop.signal);
-    say(`  Demonstration: ${passed ? 'passed' : 'FAILED'} after ${((Date.now() - begin) / 1000).toFixed(1)} s`);
+    const passed = await demonstrate(stage, plain ? PLAIN_ACTS : SWITCHOVER_ACTS, { say, verbose, stop: stop.signal });
+    const seconds = ((Date.now() - begin) / 1000).toFixed(1);
+    say(`Demonstration ${passed ? 'passed' : 'FAILED'} after ${seconds} s. ${NEXT}`);
     return passed ? 0 : 1;
   } catch (error) {
     if (!stop.signal.aborted) throw error;

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Progress } from '../cli/render-status';
+import type { Progress } from '../cli/render-status';
 import { readRunView } from '../cli/run';
 import type { RunView, TemporalSession } from '../cli/run';
 import { deploymentWorkflowId } from '../contracts/names';
@@ -96,8 +96,8 @@ export async function follow(
   people: Cast,
   say: (line: string) => void,
   stop: AbortSignal,
+  progress: Progress,
 ): Promise<RunView> {
-  const progress = new Progress();
   const deadline = Date.now() + DEADLINE_MS;
   for (;;) {
     const view = await readRunView(session, { workflowId });

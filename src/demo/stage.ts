@@ -21,12 +21,14 @@ interface StageOptions {
   readonly reportDirectory?: string | undefined;
   /** Default: the deployment of `npm run demo`. */
   readonly site?: Site;
+  /** Least severe level of the worker's log that is shown; default: `warn`. */
+  readonly workerLog?: 'warn' | 'error';
   /** Receives lines to show to people. */
   readonly say: (line: string) => void;
 }
 
 /** Starts all parts of the demonstration; if one fails to start, stops those already started. */
-export async function startStage({ reportDirectory, site, say }: StageOptions) {
+export async function startStage({ reportDirectory, site, workerLog = 'warn', say }: StageOptions) {
   const undo: (() => Promise<void>)[] = [];
   const stop = async (): Promise<void> => {
     for (const step of undo.splice(0).reverse()) await step();
@@ -59,7 +61,7 @@ export async function startStage({ reportDirectory, site, say }: StageOptions) {
     });
     if (payments.about.length > 0) payments.clients.startWriting();
     payments.about.forEach(say);
-    const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: 'warn' };
+    const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: workerLog };
     const startWorker = async (): Promise<OwnProcess> => {
       const started = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${readable(line)}`)));
       say(`Worker            ready (PID ${started.pid})`);

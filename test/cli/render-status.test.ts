@@ -271,7 +271,7 @@ it('watch tells each outage and its length: one that was not begun after all is 
     '12:00:30Z == Last checks; service is up',
     '12:00:30Z OUTAGE since 12:00:20Z: no primary serves clients.',
     '12:00:30Z == OUTAGE: no primary serves clients',
-    '12:00:24Z == Service is back after 4.0 s',
+    '12:00:24Z == BACK: clients have a primary again after 4.0 s',
     '12:00:30Z == Protection is being restored',
   ]);
 });

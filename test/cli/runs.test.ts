@@ -329,7 +329,7 @@ describe('a switchover by the command line alone', () => {
 
     const watched = await cli(['watch', workflowId], { env });
     expect([watched.code, watched.out]).toEqual([0, expect.stringContaining('Completed: drSwitchover of ')]);
-    expect(watched.out).toContain('Service is back');
+    expect(watched.out).toContain('== BACK: clients have a primary again after ');
 
     const markdown = await cli(['report', workflowId], { env });
     expect(markdown.out).toContain('Completed');

@@ -109,6 +109,11 @@ it.each([
   expect(colored(line).includes('\u001b[31m')).toBe(first);
 });
 
+it('that clients are served again is seen in green', () => {
+  expect(colored('12:00:24Z == BACK: clients have a primary again')).toContain('\u001b[32m');
+  expect(colored('  Reason: == BACK: nothing')).not.toContain('\u001b');
+});
+
 it('a terminal that does not say how wide it is gets whole lines', () => {
   const line = 'No precondition failed. Nothing was changed.';
   expect([wrapped(line, 0), wrapped(line, undefined), wrapped(line, 30).length]).toEqual([[line], [line], 2]);

@@ -19,10 +19,12 @@ describe('a site without hooks and static tokens', () => {
   afterAll(() => stage.stop());
 
   it('switches over without loss while clients write and the primary writes canaries, fails over, and rejoins', async () => {
-    const well = await demonstrate(stage, PLAIN_ACTS, say, AbortSignal.timeout(280_000));
+    const well = await demonstrate(stage, PLAIN_ACTS, { say, verbose: true, stop: AbortSignal.timeout(280_000) });
     const text = lines.join('\n');
     if (!well) throw new Error(text);
     expect(text).toContain('every acknowledged write is there');
+    // What only --verbose shows.
+    expect(text).toMatch(/== Protection is being restored\n[^]*runbook approve deployment:payments --gate promote\n/);
     expect(text).toMatch(/Completed: drSwitchover of payments \(.*\n(.*\n)*? {2}No data lost: /);
     for (const { rootToken } of stage.payments.service.clusters.values()) expect(text).not.toContain(rootToken);
   });

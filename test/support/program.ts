@@ -18,17 +18,18 @@ export class Program {
     environment: Readonly<Record<string, string>>,
     words: readonly string[],
     how: 'pipe' | 'terminal' = 'pipe',
+    file = PROGRAM,
   ) {
-    if (!existsSync(PROGRAM))
+    if (!existsSync(file))
       throw new Error('This test runs the compiled program. Run "npm run build" first ("npm test" does).');
     for (const folder of ['tmp', 'cwd']) mkdirSync(join(home, folder), { recursive: true });
-    const command = [process.execPath, PROGRAM, ...words];
-    const [file = '', ...args] =
+    const command = [process.execPath, file, ...words];
+    const [starter = '', ...args] =
       how === 'terminal'
         ? ['script', '-qefc', command.map((word) => `'${word}'`).join(' '), join(home, 'typescript')]
         : // Core dumps are enabled, so that they are searched after a crash too.
           ['sh', '-c', 'ulimit -c unlimited; exec "$0" "$@"', ...command];
-    this.child = spawn(file, args, {
+    this.child = spawn(starter, args, {
       cwd: join(home, 'cwd'),
       env: { PATH: process.env['PATH'] ?? '', HOME: home, TMPDIR: join(home, 'tmp'), TERM: 'dumb', ...environment },
       stdio: ['pipe', 'pipe', 'pipe'],
