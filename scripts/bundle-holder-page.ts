@@ -76,7 +76,7 @@ async function bundleScript(root: string): Promise<string> {
 }
 
 /** The schema library includes its texts in some fifty languages: half of the page size, and none of them is ever shown. */
-const englishOnly: esbuild.Plugin = {
+export const englishOnly: esbuild.Plugin = {
   name: 'english-only',
   setup: (build) =>
     build.onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({

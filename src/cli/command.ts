@@ -1,4 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander';
+import { COMMAND_FILES, LEFT_OUT } from './command-files';
+import type { CommandFile } from './command-files';
 import type { CliContext } from './context';
 import type { ExitCode } from './errors';
 import { jsonText } from '../contracts/words';
@@ -89,14 +91,6 @@ export function printResult(
   for (const line of options.json === true ? [jsonText(result)] : lines) context.out(line);
 }
 
-/* Each command loads its modules on demand: a holder's `share` must not wait for the simulated service to load. */
-/* eslint-disable @typescript-eslint/no-require-imports -- an import would load every command */
-
-/** The export of each file in `commands/`. */
-interface CommandModule {
-  readonly commands: (host: CommandHost) => readonly Command[];
-}
-
 /** All commands in the order of the help, each with its summary and the file that contains it. */
 const TABLE = {
   plan: ['show the plan: preconditions (observed and needed) and steps; changes nothing', 'start'],
@@ -133,15 +127,19 @@ const TABLE = {
   gateway: ['let people reach Temporal, and pass only what people need, until Ctrl-C', 'gateway'],
   simulator: ['run the simulated service from a topology file until Ctrl-C', 'programs'],
   dev: ['run a Temporal dev server, the simulated deployment "payments" and a worker until Ctrl-C', 'programs'],
-} as const;
+} as const satisfies Readonly<Record<string, readonly [summary: string, file: CommandFile]>>;
+
+const PRESENT = Object.entries(TABLE).filter(([name]) => !LEFT_OUT.includes(name));
 
 /** The summary of each command, in the order of the help. */
 export const SUMMARIES: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.entries(TABLE).map(([name, [summary]]) => [name, summary]),
+  PRESENT.map(([name, [summary]]) => [name, summary]),
 );
 
 /** The commands of the file that contains the named command; all commands if no name is given. */
 export function loadCommands(host: CommandHost, name?: string): readonly Command[] {
-  const files = Object.entries(TABLE).flatMap(([each, [, file]]) => (name === undefined || each === name ? file : []));
-  return [...new Set(files)].flatMap((file) => (require(`./commands/${file}`) as CommandModule).commands(host));
+  const files = PRESENT.flatMap(([each, [, file]]) => (name === undefined || each === name ? file : []));
+  return [...new Set(files)]
+    .flatMap((file) => COMMAND_FILES[file]().commands(host))
+    .filter((command) => !LEFT_OUT.includes(command.name()));
 }

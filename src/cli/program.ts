@@ -3,8 +3,10 @@ import { programVersion } from '../dev-server/locations';
 import type { CliContext } from './context';
 import type { CommandHost } from './command';
 import { SUMMARIES, loadCommands } from './command';
+import { LEFT_OUT } from './command-files';
 import { EXIT, exitCodeOf, printError } from './errors';
 import type { ExitCode } from './errors';
+import { RunbookError } from '../errors';
 import { processFacts, refuseUnsafeStart } from '../process-guard';
 import { terminalLine } from '../contracts/words';
 import { colored, wrapped } from './text';
@@ -40,7 +42,9 @@ Exit codes:
   4 not finished, or no answer yet          5 not found
   6 the run ended in another way (aborted, rolled back)
   7 ready with warnings (readiness, doctor, inventory check --live)
-  8 the run did what was asked; something critical is left to do`,
+  8 the run did what was asked; something critical is left to do${
+    LEFT_OUT.length === 0 ? '' : `\n\nOnly the package for worker hosts has: ${LEFT_OUT.join(', ')}.`
+  }`,
     );
   if (only === undefined || Object.hasOwn(SUMMARIES, only)) {
     for (const command of loadCommands(host, only)) program.addCommand(command);
@@ -53,6 +57,15 @@ Exit codes:
 
 /** A key ID, public key or plan digest that begins with a hyphen: one in 64 does. No option is as long. */
 const HYPHENATED = /^-[A-Za-z0-9_-]{42}(?::[A-Za-z0-9_-]{43})?$/;
+
+/** @throws RunbookError `INVALID_INPUT` for a command that only the package for worker hosts has */
+function refuseLeftOut(name: string): void {
+  if (!LEFT_OUT.includes(name)) return;
+  throw new RunbookError('INVALID_INPUT', `"runbook ${name}" is not in this file, which has the commands of people.`, {
+    needed: 'the package for worker hosts',
+    next: 'Run it on a worker host, where the operators installed the package (docs/first-hour.md).',
+  });
+}
 
 /** Makes commands write through the context, and throw instead of ending the process. */
 function settle(command: Command, context: CliContext): void {
@@ -88,6 +101,7 @@ export async function runCli(words: readonly string[], given: CliContext): Promi
   const program = buildProgram({ context, finish: (given) => (code = given) }, asked ?? '');
   try {
     refuseUnsafeStart(processFacts(given.env));
+    refuseLeftOut(asked ?? '');
     // A leading space keeps such a word from being parsed as an option. The commands trim it.
     const parsed = words.map((word) => (HYPHENATED.test(word) ? ` ${word}` : word));
     await program.parseAsync(parsed, { from: 'user' });

@@ -96,9 +96,6 @@ function badVariable(name: string, needed: string): RunbookError {
   return new RunbookError('INVALID_INPUT', `${name} has an unknown value.`, { needed });
 }
 
-/** The payload converter of workers and clients, as a path because the SDK loads it itself. */
-export const DATA_CONVERTER = { payloadConverterPath: require.resolve('../contracts/payload-converter') };
-
 /** Command-line options for server and namespace; other settings come from the profile file and `TEMPORAL_*`. */
 export interface ConnectionFlags {
   readonly address?: string;

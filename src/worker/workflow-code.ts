@@ -8,7 +8,7 @@ import type { Log } from '../contracts/log';
 import { RUNBOOK_NAMES } from '../contracts/names';
 import { projectRoot } from '../dev-server/locations';
 import { RunbookError } from '../errors';
-import { DATA_CONVERTER } from './settings';
+import { DATA_CONVERTER } from './data-converter';
 
 /**
  * Limit for one activation of a workflow. The SDK's default is 5 s. It ends a longer activation between its promises,

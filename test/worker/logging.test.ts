@@ -1,5 +1,5 @@
 import { createLogger } from '../../src/worker/logging';
-import { sdkLogger } from '../../src/worker/logging';
+import { sdkLogger } from '../../src/worker/sdk-logging';
 
 function logged(write: (log: ReturnType<typeof createLogger>) => void): string {
   const lines: string[] = [];
