@@ -49,6 +49,12 @@ const LAYERS = [
     ],
     never: /^@temporalio\/(worker|workflow|testing)/,
   },
+  // For machines: they read the inventory too, and have no key of anybody.
+  ...['receive', 'metrics'].map((door) => ({
+    folder: `src/gateway/${door}`,
+    may: [...SHARED, 'src/contracts', 'src/inventory', 'src/gateway/budget', 'src/gateway/listening'],
+    never: /^@temporalio\/(worker|workflow|activity|testing)/,
+  })),
   // Stands between people and Temporal, and knows neither clusters nor keys.
   {
     folder: 'src/gateway',

@@ -18,7 +18,9 @@ export type SecretKind =
   /** What authenticates a login: a secret ID, a JWT, the key of a client certificate. */
   | 'login-secret'
   /** The address of a webhook, or a key that lets anybody page. */
-  | 'notification-secret';
+  | 'notification-secret'
+  /** What the senders of webhooks sign with, one per line. */
+  | 'trigger-secret';
 
 /**
  * A value that must never be readable in a log, an error, a result, a heartbeat or an argument. Every way of printing

@@ -1,10 +1,10 @@
 /** The door between people and Temporal's frontend: takes their requests, and forwards those that pass. */
-import { isIP } from 'node:net';
 import * as grpc from '@grpc/grpc-js';
 import { RunbookError } from '../errors';
 import { Budget } from './budget';
 import { judge, KNOWN_METHODS, Refusal } from './judging';
 import type { Served, Side } from './judging';
+import { cannotListen, isLoopback } from './listening';
 
 /** Where people connect. */
 export interface DoorSide {
@@ -149,12 +149,6 @@ function refuseUnsafe({ address, tls }: DoorSide, certificateHeader: string | un
     });
 }
 
-/** By the number, because a name can mean another address tomorrow. */
-export function isLoopback(address: string): boolean {
-  const host = address.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
-  return host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
-}
-
 function listen(server: grpc.Server, { address, tls }: DoorSide): Promise<string> {
   const credentials =
     tls === undefined
@@ -163,12 +157,7 @@ function listen(server: grpc.Server, { address, tls }: DoorSide): Promise<string
   return new Promise((resolve, reject) => {
     server.bindAsync(address, credentials, (error, port) => {
       if (error === null) return resolve(address.replace(/:\d+$/, `:${port}`));
-      reject(
-        new RunbookError('INVALID_INPUT', `The gateway cannot listen on ${address}.`, {
-          observed: error.message,
-          next: 'Check that the address belongs to this host and that no other program uses it.',
-        }),
-      );
+      reject(cannotListen(address, error.message));
     });
   });
 }

@@ -1,8 +1,10 @@
 import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
+import { inputMistakes, RUNBOOK_INPUTS } from '../contracts/runbook-inputs';
 import type { ParsedDeployment, ParsedGate, ParsedInventory, Person } from './schema';
 import { listed } from './lookup';
 import type { Mistake } from './schema-values';
+import { inputOfTrigger, isHarmless, NOT_BY_TRIGGER } from './triggers';
 
 type Path = readonly PropertyKey[];
 type Mistakes = Generator<Mistake>;
@@ -31,6 +33,37 @@ export function* crossChecks(inventory: ParsedInventory): Mistakes {
     const targets = once((target) => `${target} is listed twice`);
     for (const [index, target] of deployment.notifications.entries())
       yield* targets(target.name, target.name, [...path, 'notifications', index, 'name']);
+  }
+  yield* triggers(inventory);
+}
+
+/** A trigger starts only what harms nothing, with an input that its runbook accepts. */
+function* triggers({ triggers, deployments }: ParsedInventory): Mistakes {
+  const names = once((name) => `${name} is listed twice`);
+  for (const [index, trigger] of triggers.entries()) {
+    const path = ['triggers', index];
+    yield* names(trigger.name, trigger.name, [...path, 'name']);
+    yield* oneOf(trigger.deployment, deployments, [...path, 'deployment'], `no deployment ${trigger.deployment}`);
+    if (!isHarmless(trigger))
+      yield at(
+        [...path, 'runbook'],
+        `a trigger starts readiness, drFailover, or a dry run: set input: { dryRun: true }, or let people start ${trigger.runbook}`,
+      );
+    for (const member of NOT_BY_TRIGGER)
+      if (Object.hasOwn(trigger.input, member))
+        yield at([...path, 'input', member], 'the gateway sets this member, or only a person may decide it');
+    // The input of readiness is the deployment alone.
+    const { success, error } = RUNBOOK_INPUTS[trigger.runbook].safeParse({
+      ...trigger.input,
+      ...inputOfTrigger(trigger, 'a ticket'),
+    });
+    if (!success) for (const mistake of inputMistakes(error)) yield at([...path, 'input'], mistake);
+    const clusters = deployments.get(trigger.deployment)?.clusters;
+    for (const member of ['to', 'from', 'cluster', 'primary', 'secondary']) {
+      const cluster = trigger.input[member];
+      if (clusters && typeof cluster === 'string')
+        yield* oneOf(cluster, clusters, [...path, 'input', member], noCluster(cluster));
+    }
   }
 }
 

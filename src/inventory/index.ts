@@ -1,5 +1,6 @@
 export * from './load';
 export * from './lookup';
 export type * from './schema';
+export { inputOfTrigger } from './triggers';
 export { TRUSTED, filesNamedIn, whyNotTrusted } from './trusted-files';
 export { clusterAddress } from './schema-values';

@@ -30,7 +30,7 @@ export type Deployment = Readonly<Omit<ParsedDeployment, 'clusters'>> & {
 };
 
 /** Everything that the worker knows about the site. */
-export interface Inventory extends Pick<ParsedInventory, 'temporal' | 'workers'> {
+export interface Inventory extends Pick<ParsedInventory, 'temporal' | 'workers' | 'triggers'> {
   readonly people: ReadonlyMap<string, Person>;
   readonly deployments: ReadonlyMap<string, Deployment>;
 }
@@ -150,7 +150,7 @@ function offsetOf(document: Document, path: readonly PropertyKey[]): number {
   return offset;
 }
 
-function assemble({ temporal, workers, people, deployments }: ParsedInventory): Inventory {
+function assemble({ temporal, workers, people, deployments, triggers }: ParsedInventory): Inventory {
   const assembled = [...deployments.values()].map((deployment): Deployment => {
     const { holders, standBy } = deployment.ceremony;
     const notJoined = [...holders, ...standBy].filter((name) => {
@@ -159,7 +159,7 @@ function assemble({ temporal, workers, people, deployments }: ParsedInventory): 
     });
     return { ...deployment, clusters: clustersOf(deployment), notJoined };
   });
-  return { temporal, workers, people, deployments: new Map(assembled.map((each) => [each.name, each])) };
+  return { temporal, workers, people, triggers, deployments: new Map(assembled.map((each) => [each.name, each])) };
 }
 
 function clustersOf({ name: deployment, clusters, drSets, batchTokens }: ParsedDeployment): Deployment['clusters'] {

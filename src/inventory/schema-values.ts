@@ -31,6 +31,9 @@ export const byName = <T extends z.ZodType<object>>(entry: T) =>
 /** A file by its absolute path. */
 export const absolutePath = z.string().startsWith('/', 'a file is given by its absolute path');
 
+/** A name of an HTTP header. */
+export const headerName = z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, 'not a header name');
+
 /** A duration in the inventory; {@link inMs} adds its unit to the member's name. */
 interface Duration {
   readonly ms: number;

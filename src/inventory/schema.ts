@@ -13,6 +13,7 @@ import {
   credential,
   credentialSource,
   duration,
+  headerName,
   inMs,
   mistakesOf,
   name,
@@ -20,6 +21,7 @@ import {
   section,
   webAddress,
 } from './schema-values';
+import { triggers } from './triggers';
 
 const publicKey = z.string().transform((line, context) => {
   const key = parsePublicKey(line.trim());
@@ -238,10 +240,7 @@ const LONGEST_SNAPSHOT_MS = 5 * 3_600_000;
 const RESERVED_HEADERS =
   /^(host|connection|content-(length|type)|transfer-encoding|upgrade|expect|te|trailer|keep-alive)$/i;
 
-const headerName = z
-  .string()
-  .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, 'not a header name')
-  .refine((header) => !RESERVED_HEADERS.test(header), 'the call sets this header itself');
+const hookHeader = headerName.refine((header) => !RESERVED_HEADERS.test(header), 'the call sets this header itself');
 
 /**
  * A command on the worker, or an HTTP call. Distinguished by `url`, so that each mistake is reported at its own place.
@@ -265,7 +264,7 @@ const hook = (longestMs = LONGEST_MS) => {
     .strictObject({
       url: webAddress,
       /** The value of each header is read from its source at every use. */
-      headers: z.record(headerName, credentialSource).default({}),
+      headers: z.record(hookHeader, credentialSource).default({}),
       caFile: absolutePath.optional(),
       ...common,
     })
@@ -371,6 +370,8 @@ export const inventorySchema = z.strictObject({
   workers: z.strictObject({ signingKey: credentialSource }),
   people: byName(person),
   deployments: byName(deployment).refine(({ size }) => size > 0, 'an inventory needs a deployment'),
+  /** Which messages of incident tools start a run. */
+  triggers,
 });
 
 export type ParsedInventory = z.infer<typeof inventorySchema>;
@@ -378,6 +379,7 @@ export type ParsedDeployment = z.infer<typeof deployment> & { readonly name: str
 export type ParsedGate = z.infer<typeof gate>;
 
 export type { Login } from './schema-values';
+export type { Trigger } from './triggers';
 /** Where a secret is read from: an environment variable, or a file that is read again at every use. */
 export type CredentialSource = z.infer<typeof credentialSource>;
 /** A holder, approver or operator. The inventory sets the required attestation; a document cannot lower it. */

@@ -113,6 +113,18 @@ const CANCELLED = 1;
  * that retry would throw where nothing can catch it, and end the process.
  */
 export async function connectUntilClosed(options: ConnectionOptions) {
+  const { connection, close } = lazyUntilClosed(options);
+  try {
+    await connection.ensureConnected();
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { connection, close };
+}
+
+/** As {@link connectUntilClosed}, but connects at the first call: the server may not run yet. */
+export function lazyUntilClosed(options: ConnectionOptions) {
   let closed = false;
   const endedCall: Call = {
     start: (metadata, listener) => {
@@ -125,7 +137,7 @@ export async function connectUntilClosed(options: ConnectionOptions) {
   // The interface asks for the class, whose one use here is what the interface of a call has.
   const untilClosed = ((callOptions, next) => (closed ? endedCall : next(callOptions))) as Interceptor;
   const interceptors = [makeGrpcRetryInterceptor(defaultGrpcRetryOptions()), untilClosed];
-  const connection = await Connection.connect({ ...options, interceptors });
+  const connection = Connection.lazy({ ...options, interceptors });
   const close = (): Promise<void> => {
     closed = true;
     return connection.close();

@@ -1,19 +1,31 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { Connection } from '@temporalio/client';
+import { hostname } from 'node:os';
+import { Client, Connection } from '@temporalio/client';
 import type { Command } from 'commander';
 import { errnoOf, RunbookError } from '../../errors';
-import { isLoopback, openDoor } from '../../gateway/server';
+import { isLoopback } from '../../gateway/listening';
+import { openReceiver, secretsOf } from '../../gateway/receive/server';
+import { openDoor } from '../../gateway/server';
 import type { DoorSide } from '../../gateway/server';
-import { connectionSettings, taskQueueSetting } from '../../worker/settings';
+import { InventoryInForce } from '../../inventory';
+import {
+  connectionSettings,
+  DATA_CONVERTER,
+  inventoryPath,
+  lazyUntilClosed,
+  taskQueueSetting,
+} from '../../worker/settings';
 import { newCommand, withServerOptions } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
+import type { CliContext } from '../context';
 
 export const commands = (host: CommandHost): Command[] => [gatewayCommand(host)];
 
 interface GatewayOptions extends ServerOptions {
-  readonly frontend: string;
+  readonly frontend?: string;
   readonly operators?: string;
+  readonly receive?: string;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly clientCa?: string;
@@ -21,15 +33,20 @@ interface GatewayOptions extends ServerOptions {
   readonly certificateHeader?: string;
 }
 
-/** `runbook gateway`: stands between people and Temporal's frontend until Ctrl-C or SIGTERM. */
+/** `runbook gateway`: stands in front of Temporal until Ctrl-C or SIGTERM, with the doors that the options open. */
 function gatewayCommand({ context }: CommandHost): Command {
   const command = newCommand('gateway', [
     'runbook gateway --frontend 127.0.0.1:7335 --operators 127.0.0.1:7336 --certificate-header x-client-certificate',
     'runbook gateway --frontend 10.1.0.9:7235 --tls-cert gateway.pem --tls-key gateway.key --client-ca people.pem',
+    'runbook gateway --receive 127.0.0.1:8420',
   ])
-    .requiredOption('--frontend <host:port>', 'where holders and approvers connect; without TLS: a loopback address')
-    .option('--operators <host:port>', 'where operators connect, who may also start runs')
-    .option('--tls-cert <file>', "the gateway's certificate (PEM); it then asks for client certificates")
+    .option('--frontend <host:port>', 'where holders and approvers connect; without TLS: a loopback address')
+    .option('--operators <host:port>', 'where operators connect, who may also start runs; with --frontend')
+    .option(
+      '--receive <host:port>',
+      "where incident tools send signed webhooks, which start the runs of the inventory's triggers; without TLS: a loopback address",
+    )
+    .option('--tls-cert <file>', "the gateway's certificate (PEM); --frontend then asks for client certificates")
     .option('--tls-key <file>', "the certificate's key (PEM)")
     .option('--client-ca <file>', 'who signs the client certificates of holders and approvers (PEM)')
     .option('--operators-client-ca <file>', 'who signs the client certificates of operators (PEM)')
@@ -38,33 +55,113 @@ function gatewayCommand({ context }: CommandHost): Command {
       'the header in which a proxy on this host passes the fingerprint of the client certificate, always',
     );
   return withServerOptions(command).action(async (options: GatewayOptions) => {
-    const { connectionOptions, namespace = 'default' } = connectionSettings(context.env, options);
-    const { address, tls } = connectionOptions;
-    // Neither API key nor metadata: whatever these allow, everybody who connects would be allowed.
-    const lazy = Connection.lazy({ address, ...(tls && { tls }) });
-    const { frontend, credentials, channelArgs } = { ...lazy.options, frontend: lazy.options.address };
-    await lazy.close();
-    if (!tls && !isLoopback(address) && !/^localhost(:\d+)?$/.test(address))
-      context.err(`Warning: people's tokens are readable on the network to ${address}. Set TEMPORAL_TLS=true.`);
-    const taskQueue = taskQueueSetting(context.env);
-    const door = await openDoor({
-      ...{ namespace, taskQueue, sides: await sidesOf(options) },
-      frontend: { address: frontend, credentials, ...(channelArgs && { channelArgs }) },
-      certificateHeader: options.certificateHeader,
-    });
+    const doors = [
+      ...(options.frontend === undefined ? [] : [() => openForPeople(context, options, options.frontend ?? '')]),
+      ...(options.receive === undefined ? [] : [() => openForTools(context, options, options.receive ?? '')]),
+    ];
+    if (doors.length === 0 || (options.operators !== undefined && options.frontend === undefined))
+      throw new RunbookError('INVALID_INPUT', 'The gateway has no door to open.', {
+        needed: '--frontend (for --operators too), --receive',
+        next: 'Name at least one address. "runbook gateway --help" has examples.',
+      });
+    const opened: { close(): unknown }[] = [];
     try {
-      const [people = '', operators] = door.addresses;
-      const also = operators === undefined ? '' : `, of operators on ${operators}`;
-      context.err(`Passing requests of people on ${people}${also} to Temporal at ${address}, namespace ${namespace}.`);
+      for (const open of doors) opened.push(await open());
       if (!context.stop.aborted) await once(context.stop, 'abort');
     } finally {
-      door.close();
+      for (const door of opened.reverse()) await door.close();
     }
   });
 }
 
-async function sidesOf(options: GatewayOptions): Promise<DoorSide[]> {
-  const { frontend, operators, tlsCert, tlsKey, clientCa, operatorsClientCa } = options;
+/** Passes requests of people to Temporal. */
+async function openForPeople(context: CliContext, options: GatewayOptions, people: string) {
+  const { connectionOptions, namespace = 'default' } = connectionSettings(context.env, options);
+  const { address, tls } = connectionOptions;
+  // Neither API key nor metadata: whatever these allow, everybody who connects would be allowed.
+  const lazy = Connection.lazy({ address, ...(tls && { tls }) });
+  const { frontend, credentials, channelArgs } = { ...lazy.options, frontend: lazy.options.address };
+  await lazy.close();
+  if (!tls && !isLoopback(address) && !/^localhost(:\d+)?$/.test(address))
+    context.err(`Warning: people's tokens are readable on the network to ${address}. Set TEMPORAL_TLS=true.`);
+  const taskQueue = taskQueueSetting(context.env);
+  const door = await openDoor({
+    ...{ namespace, taskQueue, sides: await sidesOf(options, people) },
+    frontend: { address: frontend, credentials, ...(channelArgs && { channelArgs }) },
+    certificateHeader: options.certificateHeader,
+  });
+  const [forPeople = '', operators] = door.addresses;
+  const also = operators === undefined ? '' : `, of operators on ${operators}`;
+  context.err(`Passing requests of people on ${forPeople}${also} to Temporal at ${address}, namespace ${namespace}.`);
+  return { close: () => door.close() };
+}
+
+/** How often the inventory file is checked for changes. */
+const INVENTORY_POLL_MS = 2_000;
+
+/** Starts runs for the messages of incident tools. */
+async function openForTools(context: CliContext, options: GatewayOptions, address: string) {
+  const inForce = await InventoryInForce.open(inventoryPath(context.env));
+  const { triggers, temporal } = inForce.current;
+  if (triggers.length === 0)
+    throw new RunbookError('INVALID_INPUT', 'The inventory has no triggers: the gateway would refuse every message.', {
+      needed: 'triggers in the file that RUNBOOKS_INVENTORY names',
+      next: 'Add triggers to the inventory: docs/incident-tooling.md.',
+    });
+  // A secret that cannot be read would be noticed at the first incident.
+  for (const trigger of triggers) await secretsOf(trigger);
+  const { client, namespace, server, close } = clientOf(context, options);
+  const reload = async (): Promise<void> => {
+    const became = await inForce.look();
+    if (became === 'taken') context.err('The inventory file has changed: the new triggers are in force now.');
+    if (became === 'refused')
+      context.err(`The inventory file is refused; the previous one stays. ${inForce.refusal?.message ?? ''}`);
+  };
+  const reloading = setInterval(() => void reload(), INVENTORY_POLL_MS);
+  try {
+    const webUi = context.env['RUNBOOKS_TEMPORAL_UI'] || temporal.uiAddress;
+    const door = await openReceiver({
+      ...{ address, client, namespace, webUi, taskQueue: taskQueueSetting(context.env) },
+      tls: await tlsOf(options),
+      inventory: () => inForce.current,
+      log: context.err,
+    });
+    context.err(`Receiving webhooks on ${door.address} for Temporal at ${server}, namespace ${namespace}.`);
+    return {
+      close: async () => {
+        clearInterval(reloading);
+        await door.close();
+        await close();
+      },
+    };
+  } catch (error) {
+    clearInterval(reloading);
+    await close();
+    throw error;
+  }
+}
+
+/** A client with the gateway's own rights. Temporal may not run yet. */
+function clientOf({ env }: CliContext, options: GatewayOptions) {
+  const { connectionOptions, namespace = 'default' } = connectionSettings(env, options);
+  const { connection, close } = lazyUntilClosed(connectionOptions);
+  const identity = `gateway@${hostname()}`;
+  const client = new Client({ connection, namespace, identity, dataConverter: DATA_CONVERTER });
+  return { client, namespace, server: connectionOptions.address, close };
+}
+
+async function tlsOf({ tlsCert, tlsKey }: GatewayOptions) {
+  if (tlsCert === undefined && tlsKey === undefined) return undefined;
+  if (tlsCert === undefined || tlsKey === undefined)
+    throw new RunbookError('INVALID_INPUT', 'The TLS settings are incomplete.', {
+      needed: '--tls-cert and --tls-key',
+      next: 'Give both, or neither.',
+    });
+  return { certificate: await readPem(tlsCert), key: await readPem(tlsKey) };
+}
+
+async function sidesOf(options: GatewayOptions, frontend: string): Promise<DoorSide[]> {
+  const { operators, tlsCert, tlsKey, clientCa, operatorsClientCa } = options;
   const wanted = [
     { side: 'people', address: frontend, authority: clientCa },
     ...(operators === undefined
