@@ -107,6 +107,11 @@ export class Records {
     return this.#options.namespace;
   }
 
+  /** The task queue of these workers. */
+  get taskQueue(): string {
+    return this.#options.taskQueue;
+  }
+
   /** The last head of the record that was seen, for results and the marker. */
   seen(deployment: string): RecordHead | undefined {
     return this.#seen.get(deployment);

@@ -17,7 +17,7 @@ import { credentialChecks } from './credentials';
 import { planChecks } from './plans';
 import { READING_MS, codeOf, concerning, readTopology, unread } from './reading';
 import type { Judged, ServiceContext } from './reading';
-import { peopleChecks, rehearsalChecks, runChecks, samplerChecks, workerChecks } from './site';
+import { peopleChecks, rehearsalChecks, runChecks, samplerChecks, scheduleChecks, workerChecks } from './site';
 import { lastCheck, pointsOf, summarize, notifyChange } from './summary';
 
 /**
@@ -55,6 +55,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
       return concerning('switchover', [judged]);
     },
     'wal-sampler': () => samplerChecks(deployment, sampled, context.now),
+    schedules: () => scheduleChecks(deployment),
     runs: () => runChecks(name, held),
     worker: () => workerChecks(deployment),
     rehearsals: () => rehearsalChecks(context),

@@ -3,8 +3,15 @@ import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { WalSample } from '../../src/contracts/observations';
 import type { Check, GateName } from '../../src/contracts/plan';
 import { errnoOf } from '../../src/errors';
-import { TRUSTED, approversOf, filesNamedIn, inventoryDigest, whyNotTrusted } from '../../src/inventory';
-import type { Deployment, Inventory } from '../../src/inventory';
+import {
+  TRUSTED,
+  approversOf,
+  filesNamedIn,
+  inventoryDigest,
+  wantedSchedules,
+  whyNotTrusted,
+} from '../../src/inventory';
+import type { Deployment, Inventory, WantedSchedule } from '../../src/inventory';
 import { evaluateGate, missingSealKeys } from '../../src/keys';
 import { judgeRoster, rosterOfRehearsal } from '../ceremony/ceremony';
 import { rehearsals } from '../ceremony/rehearsal';
@@ -14,6 +21,7 @@ import { openEntries, TokenLedger, isReserved } from '../ceremony/token-ledger';
 import type { OpenRun } from '../checks/runs';
 import { asWarning, check } from '../checks/check';
 import { currentExecution } from '../execution';
+import { readSchedule, scheduleFix, scheduleText } from '../schedules';
 import { concerning, readChecks, unread } from './reading';
 import type { DrSet, Judged, ServiceContext, Topology } from './reading';
 
@@ -150,7 +158,7 @@ export function samplerChecks(
         ? 'no samples: the loss of a failover could not be bounded'
         : `the newest is ${Math.round(age / 1_000)} s old`,
     needed: `a sample at most ${Math.round(readiness.sampleAgeMs / 1_000)} s old`,
-    next: 'Create its Schedule on the worker host with schedules.sh, next to the inventory; or see docs/runbooks/wal-sampler.md.',
+    next: 'Create its Schedule: `runbook schedules apply`. If there is one, check its runs: `runbook list`.',
     otherwise: 'warn',
   });
   // Results that earlier runs left: shown only if there are any.
@@ -162,6 +170,28 @@ export function samplerChecks(
     otherwise: 'warn',
   });
   return [sampler, attested];
+}
+
+/** The Schedules that the inventory wants: whether each is there, runs, and is as the inventory has it. */
+export async function scheduleChecks(deployment: Deployment): Promise<Judged[]> {
+  const { records, signal, temporal } = currentExecution();
+  const wanted = wantedSchedules(deployment);
+  if (wanted.length === 0) return [];
+  const needed = 'the Schedules of the inventory, not paused';
+  const judged = await readChecks(signal, { name: 'schedules', needed }, async (limited) => {
+    const read = (each: WantedSchedule) => readSchedule(temporal, each, records.taskQueue);
+    const readings = await temporal.withAbortSignal(limited, () => Promise.all(wanted.map(read)));
+    const bad = readings.filter(({ state }) => state !== 'as-wanted');
+    return check('schedules', undefined, bad.length === 0, {
+      observed:
+        bad.map((each) => `${each.wanted.scheduleId}: ${scheduleText(each)}`).join('; ') ||
+        `${readings.length}, all as the inventory has them`,
+      needed,
+      next: `On the worker host: \`${scheduleFix(bad)}\``,
+    });
+  });
+  // No run needs them.
+  return judged.map((each) => asWarning(each));
 }
 
 /* The people: holders of key shares, approvers, rehearsals. */

@@ -122,6 +122,10 @@ const TABLE = {
   doctor: ['show what is missing here, and how to fix each finding; changes nothing', 'doctor'],
   keys: ['manage the keys of people and workers', 'keys'],
   inventory: ['check the inventory file, or add people to it', 'inventory'],
+  schedules: [
+    'create, compare or remove the Schedules of Temporal that sample, check readiness and rotate batch tokens',
+    'schedules',
+  ],
   policy: ["print the policy that the workers' credential needs on the service; contacts no server", 'inventory'],
   worker: ['run workflows and activities until Ctrl-C; takes its settings from the environment', 'programs'],
   gateway: ['let people reach Temporal, and pass only what people need, until Ctrl-C', 'gateway'],

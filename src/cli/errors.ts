@@ -25,7 +25,7 @@ export const EXIT = {
   notFound: 5,
   /** The run ended, but not as requested: aborted or rolled back. */
   otherEnd: 6,
-  /** Ready, with warnings (`readiness`, `doctor`, `inventory check --live`). */
+  /** Ready, with warnings (`readiness`, `doctor`, `inventory check --live`, `schedules`). */
   warned: 7,
   /** The run did what was asked, and something critical is left to do. */
   critical: 8,

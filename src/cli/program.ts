@@ -41,7 +41,7 @@ Exit codes:
   0 done                 1 failed           2 wrong command line   3 refused
   4 not finished, or no answer yet          5 not found
   6 the run ended in another way (aborted, rolled back)
-  7 ready with warnings (readiness, doctor, inventory check --live)
+  7 ready with warnings (readiness, doctor, inventory check --live, schedules)
   8 the run did what was asked; something critical is left to do${
     LEFT_OUT.length === 0 ? '' : `\n\nOnly the package for worker hosts has: ${LEFT_OUT.join(', ')}.`
   }`,

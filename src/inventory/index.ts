@@ -4,3 +4,4 @@ export type * from './schema';
 export { inputOfTrigger } from './triggers';
 export { TRUSTED, filesNamedIn, whyNotTrusted } from './trusted-files';
 export { clusterAddress } from './schema-values';
+export * from './schedules';

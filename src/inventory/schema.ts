@@ -199,6 +199,23 @@ const readiness = section({
   rehearsalAge: duration.prefault('90d'),
 });
 
+/** How often a Schedule starts a run, in milliseconds; undefined: there is no such Schedule. */
+const interval = (least: string, most: string, usual: string) => {
+  const message = `an interval from ${least} to ${most}, or the word off`;
+  const inRange = (ms: number) => ms >= duration.parse(least).ms && ms <= duration.parse(most).ms;
+  const off = z.literal(['off', false]).transform(() => undefined);
+  const every = duration.transform(({ ms }) => ms).refine(inRange, message);
+  return z.union([off, every], message).prefault(usual);
+};
+
+/** How often the Schedules that `runbook schedules apply` creates start the runs that nobody waits for. */
+const schedules = z.strictObject({
+  walSampler: interval('30s', '15m', '1m'),
+  readiness: interval('5m', '7d', '1h'),
+  /** Only if `batchTokens` has an entry. */
+  batchTokenRotation: interval('5m', '7d', '1h'),
+});
+
 /** A token role or policy of the service. */
 const objectName = z.string().regex(/^[A-Za-z0-9][\w.-]*$/, 'the name of a role or policy of the service');
 const pathOfKey = z
@@ -361,6 +378,7 @@ const deployment = z.strictObject({
   people: people.prefault({}),
   objectives: objectives.optional(),
   readiness: readiness.prefault({}),
+  schedules: schedules.prefault({}),
 });
 
 /** The inventory file (docs/inventory.md). Checks single members; `checks.ts` checks them against each other. */

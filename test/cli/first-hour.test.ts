@@ -1,9 +1,7 @@
 /** What a team does once: init, join, add-person. The whole page with its programs: test/long/first-hour-page.test.ts. */
-import { execFile } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { parse, parseDocument } from 'yaml';
 import { loadInventory } from '../../src/inventory';
 import { temporaryDirectory } from '../support/directory';
@@ -79,21 +77,6 @@ it('init reads the clusters, makes the keys once, and writes an inventory of one
   const secret = JSON.parse(await readFile(join(folder, 'site', 'workers.key'), 'utf8')) as { d: string };
   expect(initialised.out).toContain(`runbook plan drSwitchover --deployment payments --to west --reason 'first plan'`);
   expect(initialised.out + initialised.err + text).not.toContain(secret.d);
-});
-
-it('init writes the schedules as a script that the temporal command takes', async () => {
-  const bin = join(folder, 'bin');
-  await mkdir(bin);
-  await writeFile(join(bin, 'temporal'), '#!/bin/sh\nprintf "%s\\n" "$*"\n', { mode: 0o755 });
-  const { stdout } = await promisify(execFile)(join(folder, 'site', 'schedules.sh'), {
-    env: { PATH: `${bin}:${process.env['PATH'] ?? ''}` },
-  });
-  const created = (id: string, interval: string, workflowId: string, type: string) =>
-    `schedule create --schedule-id ${id} --interval ${interval} --overlap-policy Skip --catchup-window 1m --workflow-id ${workflowId} --type ${type} --task-queue runbooks --input {"deployment":"payments"}`;
-  expect(stdout.trim().split('\n')).toEqual([
-    created('wal-sampler-payments', '1m', 'walSampler:payments:scheduled', 'walSampler'),
-    created('readiness-payments', '1h', 'readiness-scheduled:payments', 'readiness'),
-  ]);
 });
 
 it('init overwrites nothing, and a second one goes on with the keys of the first', async () => {

@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { wantedSchedules } from '../../src/inventory';
 import { loadInventory, parseInventory } from '../../src/inventory/load';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { formatPublicKey } from '../../src/documents/public-keys';
 import { newSigningKey } from '../../src/keys/holder-keys';
 import { adaKey, changed, EXAMPLE, mistakes, paymentsOf, withMembers } from './example';
@@ -96,6 +98,35 @@ const CALL = 'quiesce: { url: "https://hooks.example/quiesce"';
 const member = (text: string) => ['    drSets:', `    ${text}\n    drSets:`] as const;
 const ofTarget = (text: string) => member(`notifications:\n      - { name: a, ${text} }`);
 const CHAT = 'kind: slack, url: { env: A }';
+
+it('schedules have intervals, or are off; the sampler ends its samples before its next run begins', () => {
+  const of = (...members: readonly string[]) => {
+    // A rotation creates it instead.
+    const payments = paymentsOf(withMembers(...members).replace(/ +batchToken: .*\n/, ''));
+    return payments === undefined ? [] : wantedSchedules(payments);
+  };
+  const shown = (...members: readonly string[]) =>
+    of(...members).map((each) => [each.scheduleId, each.everyMs, each.offsetMs]);
+  expect(shown()).toEqual([
+    ['walSampler:payments', 60_000, 0],
+    ['readiness:payments', 3_600_000, 0],
+  ]);
+  expect(
+    shown('schedules: { walSampler: off, readiness: false, batchTokenRotation: 30m }', 'batchTokens: { europe: {} }'),
+  ).toEqual([['batchTokenRotation:payments', 1_800_000, 0]]);
+  // One lock for all rotations of a deployment.
+  expect(shown('schedules: { walSampler: off, readiness: off }', 'batchTokens: { main: {}, europe: {} }')).toEqual([
+    ['batchTokenRotation:payments:main', 3_600_000, 0],
+    ['batchTokenRotation:payments:europe', 3_600_000, 1_800_000],
+  ]);
+  const samples = ['30s', '1m', '15m'].map((every) => of(`schedules: { walSampler: ${every} }`)[0]?.input);
+  expect(samples).toMatchObject([{ samples: 5 }, { samples: 11 }, { samples: 179 }]);
+  for (const { runbook, input } of of('batchTokens: { main: {}, europe: {} }')) RUNBOOK_INPUTS[runbook].parse(input);
+  for (const wrong of ['29s', '16m', '1', 'on'])
+    expect(mistakes(withMembers(`schedules: { walSampler: ${wrong} }`)).join()).toContain(
+      'deployments.payments.schedules.walSampler: an interval from 30s to 15m, or the word off',
+    );
+});
 
 describe('mistakes', () => {
   it('are reported all at once, in order, each with line, column and path', () => {

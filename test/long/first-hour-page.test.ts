@@ -141,7 +141,7 @@ it('docs/first-hour.md: at most eight commands from a clone to a green plan, one
   ]);
   const names = ['inventory.yaml', 'worker.env', 'env.sh'];
   const written = await Promise.all(
-    [...names, 'policy.hcl', 'schedules.sh', 'replication-runbooks-worker.service'].map(read),
+    [...names, 'policy.hcl', 'replication-runbooks-worker.service'].map(read),
   );
   expect(findCanaries([...shown, ...written].join('\n'), secrets)).toEqual([]);
 });

@@ -155,6 +155,8 @@ export function inventoryText(
         limits,
         // Most tests have no writing clients.
         quiesce: 'attested',
+        // A Schedule would start runs beside those of the tests.
+        schedules: { walSampler: 'off', readiness: 'off', batchTokenRotation: 'off' },
         ...deployment,
       },
     },

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { programVersion } from '../../dev-server/locations';
 import { errnoOf, isRunbookError } from '../../errors';
-import { hasJoined, loadInventory, readSigningKey } from '../../inventory';
+import { hasJoined, loadInventory, readSigningKey, wantedSchedules } from '../../inventory';
 import type { Inventory } from '../../inventory';
 import { formatPublicKey, isMemoryBacked, parsePublicKey, prepareKeyDirectory } from '../../keys';
 import { readPins, SealKeyring, spokenFingerprint } from '../../keys';
@@ -24,7 +24,9 @@ import type { TemporalSession } from '../run';
 import { personalKeyFile } from '../secret-input';
 import { shellLine } from '../../contracts/next-commands';
 import { serviceMs } from '../../../activities/readiness/reading';
+import { readSchedule } from '../../../activities/schedules';
 import { joinedPoints, livePoints, openToOthers } from './inventory';
+import { schedulePoints } from './schedules';
 import { publicLineFile } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [doctorCommand(host)];
@@ -64,7 +66,7 @@ function doctorCommand({ context, finish }: CommandHost): Command {
     const inventory = await read.catch(() => undefined);
     const found = await Promise.all([
       check('inventory', async () => inventoryPoints(path, await read), '`runbook inventory check`'),
-      check('temporal', () => temporalPoints(context, options), '`temporal operator cluster health`'),
+      check('temporal', () => temporalPoints(context, options, inventory), '`temporal operator cluster health`'),
       check('worker host', () => workerPoints(env, inventory), '`runbook keys seal --output FILE`'),
       check('pins', () => pinPoints(env, inventory), JOIN),
       check('you', () => personPoints(env, inventory), JOIN),
@@ -118,7 +120,11 @@ const RETENTION_DAYS = 30;
 const RIGHTS =
   'Check that this person may read it (docs/operations.md, "Rights in Temporal"), and that Temporal answers at all.';
 
-function temporalPoints(context: CliContext, options: ServerOptions): Promise<Point[]> {
+function temporalPoints(
+  context: CliContext,
+  options: ServerOptions,
+  inventory: Inventory | undefined,
+): Promise<Point[]> {
   return withSession(context, options, async (session) => {
     const { client, namespace, address } = session;
     const answers = point('temporal', 'ok', `${address} answers`);
@@ -134,8 +140,21 @@ function temporalPoints(context: CliContext, options: ServerOptions): Promise<Po
     const kept = `"${namespace}", histories are kept for ${days === 1 ? 'one day' : `${days} days`}`;
     const short = point('namespace', 'warn', `${kept}; reports need them`, fix('update'));
     const ofNamespace = days >= RETENTION_DAYS ? point('namespace', 'ok', kept) : short;
-    return [answers, ofNamespace, await pollers(context, session)];
+    return [answers, ofNamespace, await pollers(context, session), ...(await schedules(context, session, inventory))];
   });
+}
+
+/** Whether the Schedules are those of the inventory. */
+async function schedules(
+  { env }: CliContext,
+  { client }: TemporalSession,
+  inventory: Inventory | undefined,
+): Promise<readonly Point[]> {
+  const wanted = [...(inventory?.deployments.values() ?? [])].flatMap(wantedSchedules);
+  const read = () => Promise.all(wanted.map((each) => readSchedule(client, each, taskQueueSetting(env))));
+  const points = await check('schedules', async () => schedulePoints(await read()), '`runbook schedules list`');
+  // No run needs them, and not everybody may read them.
+  return points.map((each) => (each.verdict === 'fail' ? { ...each, verdict: 'warn' } : each));
 }
 
 /** Whether a worker polls, and whether all polling workers run this version. */

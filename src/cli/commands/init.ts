@@ -180,7 +180,7 @@ function nextSteps(
   const plan = ['drSwitchover', '--deployment', deployment, '--to', to, '--reason', 'first plan'];
   const where = `TEMPORAL_ADDRESS=${shellWord(temporal.address)} TEMPORAL_NAMESPACE=${shellWord(temporal.namespace)}`;
   const text = filled('next-steps.txt', {
-    ...{ directory, fingerprint, shell: shellWord(files.shell), schedules: shellWord(files.schedules) },
+    ...{ directory, fingerprint, shell: shellWord(files.shell) },
     tokenFile: login === undefined ? files.token : undefined,
     policyCommand: login === undefined ? shellLine('runbook', 'policy', deployment, '--commands') : undefined,
     join: lines.map((line) => [where, shellLine('runbook', 'join', line)].join(' ')),

@@ -11,7 +11,7 @@ import { findDeployment, parseInventory, readSigningKey } from '../../inventory'
 import type { Inventory } from '../../inventory';
 import { newSealKey, newSigningKey } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
-import { connectionSettings, taskQueueSetting } from '../../worker/settings';
+import { connectionSettings } from '../../worker/settings';
 import { writeSecretFile } from '../secret-input';
 import { filled } from '../text';
 import { drSetsOf } from './clusters';
@@ -32,7 +32,6 @@ export function filesIn(directory: string) {
     settings: join(directory, 'worker.env'),
     shell: join(directory, 'env.sh'),
     program: join(directory, 'bin', 'runbook'),
-    schedules: join(directory, 'schedules.sh'),
     unit: join(directory, UNIT),
     signingKey: join(directory, 'workers.key'),
     sealKeys: join(directory, 'seal-keys'),
@@ -180,9 +179,9 @@ const PASSED_ON =
 /**
  * Writes the worker's settings, for `EnvironmentFile=` of the unit and `env_file:` of Compose. For a shell on the worker
  * host, writes the same settings, a `runbook` script in case it is not on the PATH (it replaces its shell with the program,
- * so that signals reach it), the schedules, and the unit.
+ * so that signals reach it), and the unit.
  */
-export async function writeSettings(env: NodeJS.ProcessEnv, { files, deployment }: Site): Promise<void> {
+export async function writeSettings(env: NodeJS.ProcessEnv, { files }: Site): Promise<void> {
   const { connectionOptions, namespace = 'default' } = connectionSettings(env);
   const settings = [
     ['TEMPORAL_ADDRESS', connectionOptions.address],
@@ -195,14 +194,13 @@ export async function writeSettings(env: NodeJS.ProcessEnv, { files, deployment 
   const bin = dirname(files.program);
   await mkdir(bin, { recursive: true });
   const values = {
-    ...{ deployment, shell: files.shell, taskQueue: shellWord(taskQueueSetting(env)) },
-    ...{ settings: shellWord(files.settings), bin: shellWord(bin), program: shellWord(programFile()) },
+    ...{ shell: files.shell, settings: shellWord(files.settings) },
+    ...{ bin: shellWord(bin), program: shellWord(programFile()) },
   };
   await writeFile(files.settings, lines.join(''), { mode: 0o640 });
   await writeFile(files.shell, filled('env.sh', values), { mode: 0o640 });
   await writeFile(files.program, filled('runbook', values), { mode: 0o755 });
   await writeFile(files.unit, unitText(files), { mode: 0o644 });
-  await writeFile(files.schedules, filled('schedules.sh', values), { mode: 0o755 });
 }
 
 /** The unit of deploy/ with the paths of this installation. */
