@@ -19,6 +19,7 @@ export const COMMAND_FILES = {
   reports: () => require('./commands/reports') as CommandModule,
   runbooks: () => require('./commands/runbooks') as CommandModule,
   runs: () => require('./commands/runs') as CommandModule,
+  schedules: () => require('./commands/schedules') as CommandModule,
   share: () => require('./commands/share') as CommandModule,
   start: () => require('./commands/start') as CommandModule,
   statements: () => require('./commands/statements') as CommandModule,

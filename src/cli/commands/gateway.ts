@@ -9,13 +9,8 @@ import { openReceiver, secretsOf } from '../../gateway/receive/server';
 import { openDoor } from '../../gateway/server';
 import type { DoorSide } from '../../gateway/server';
 import { InventoryInForce } from '../../inventory';
-import {
-  connectionSettings,
-  DATA_CONVERTER,
-  inventoryPath,
-  lazyUntilClosed,
-  taskQueueSetting,
-} from '../../worker/settings';
+import { DATA_CONVERTER } from '../../worker/data-converter';
+import { connectionSettings, inventoryPath, lazyUntilClosed, taskQueueSetting } from '../../worker/settings';
 import { newCommand, withServerOptions } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
