@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { CeremonyHandle, CeremonyTarget } from '../../src/contracts/ceremony';
 import { keepForMs } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, errnoOf, isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { rosterOf } from '../../src/inventory';
 import type { CreatedInvitation, InvitationTarget, RecipientKey } from '../../src/keys';
@@ -101,10 +101,11 @@ async function fileDigest(file: string | undefined): Promise<string> {
     return createHash('sha256')
       .update(await readFile(file))
       .digest('base64url');
-  } catch {
+  } catch (cause) {
     throw new RunbookError('TLS_FAILED', `The CA file ${file} cannot be read.`, {
-      observed: 'not readable',
-      needed: 'a PEM file',
+      observed: errnoOf(cause) ?? 'not readable',
+      needed: 'a PEM file, readable by the worker',
+      next: 'Correct caFile in the inventory, or the permissions of the file.',
     });
   }
 }

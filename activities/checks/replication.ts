@@ -13,7 +13,7 @@ export function everyNodeAnswers({ cluster, nodes }: ClusterObservation): Check 
   return check('every node answers', cluster, good, {
     observed: nodesText(nodes, ({ reachable, error }) => (reachable ? 'answers' : (error ?? 'does not answer'))),
     needed: 'every node of the inventory answers',
-    next: `Bring back the missing nodes of ${cluster}, or remove them from the inventory.`,
+    next: certificatesOf(nodes) ?? `Bring back the missing nodes of ${cluster}, or remove them from the inventory.`,
   });
 }
 
@@ -63,11 +63,17 @@ export function quorum({ cluster, nodes, reachable, activeNode }: ClusterObserva
   });
 }
 
+/** What to do about nodes whose certificates were not accepted; undefined if there is none. */
+function certificatesOf(nodes: readonly Pick<NodeObservation, 'error'>[]): string | undefined {
+  if (!nodes.some(({ error }) => error?.startsWith('TLS_FAILED'))) return undefined;
+  return 'Correct what the text names: the certificate of the node or its chain, its address in the inventory, or the CA file (caFile).';
+}
+
 export function oneActiveNode({ cluster, reachable, activeNode, error }: ClusterObservation): Check {
   return check('one active node', cluster, reachable, {
     observed: activeNode ?? error ?? 'none',
     needed: 'the nodes agree on one active node',
-    next: `Check the nodes of ${cluster}.`,
+    next: certificatesOf([{ error }]) ?? `Check the nodes of ${cluster}.`,
   });
 }
 

@@ -9,7 +9,8 @@ import { RunbookError } from '../../src/errors';
 import type { CommandHook, CallHook, CredentialSource } from '../../src/inventory';
 import { describeSource, readSecret } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
-import { networkCodeOf, notingStart, readTrustedRoots } from '../../src/vault';
+import { networkCodeOf, notingStart, readTrustedRoots, tlsConnector, tlsFailureOf } from '../../src/vault';
+import type { TlsFailure } from '../../src/vault';
 
 /** The facts for a hook: the JSON body of a call, RUNBOOK_FACTS of a command. Names only, never a secret. */
 export interface HookFacts {
@@ -35,6 +36,8 @@ export interface HookEnd {
   readonly begun: boolean;
   /** Its last lines, redacted. */
   readonly output: string;
+  /** What to do if TLS kept it from being sent. */
+  readonly next?: string | undefined;
 }
 
 /** Output kept while a hook runs. */
@@ -147,10 +150,18 @@ function inherited(): NodeJS.ProcessEnv {
   );
 }
 
+interface RequestFailure {
+  readonly code: string;
+  readonly late: boolean;
+  readonly begun: boolean;
+  readonly tls: TlsFailure | undefined;
+}
+
 /**
  * Makes one request. Follows no redirect, which could send the request elsewhere. Trusts the CA file of the inventory.
  *
- * @returns the status, even if reading the body fails; or an error code, and whether the request may have been sent
+ * @returns the status, even if reading the body fails; or an error code, whether the request may have been sent, and why TLS
+ *   kept it from being sent, with the host's name
  * @throws RunbookError TLS_FAILED, REQUEST_CANCELLED
  */
 export async function requestOnce(
@@ -159,9 +170,9 @@ export async function requestOnce(
   signal: AbortSignal,
   sent: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'> = { method: 'GET' },
   read: (chunk: Buffer) => void = () => undefined,
-): Promise<{ readonly status: number } | { readonly code: string; readonly late: boolean; readonly begun: boolean }> {
-  const roots = caFile === undefined ? {} : { ca: await readTrustedRoots(`the ${what}`, caFile) };
-  const agent = new Agent({ connect: { rejectUnauthorized: true, ...roots, timeout: timeoutMs } });
+): Promise<{ readonly status: number } | RequestFailure> {
+  const roots = caFile === undefined ? undefined : await readTrustedRoots(`the ${what}`, caFile);
+  const agent = new Agent({ connect: tlsConnector(roots, { timeout: timeoutMs }) });
   const over = AbortSignal.timeout(timeoutMs);
   let begun = false;
   try {
@@ -177,7 +188,9 @@ export async function requestOnce(
     return { status: statusCode };
   } catch (error) {
     if (signal.aborted) throw new RunbookError('REQUEST_CANCELLED', `The ${what} was cancelled.`);
-    return { code: networkCodeOf(error), late: over.aborted, begun };
+    const code = networkCodeOf(error);
+    const tls = begun ? undefined : tlsFailureOf(error, code, new URL(url).hostname, roots);
+    return { code, late: over.aborted, begun, tls };
   } finally {
     await agent.destroy();
   }
@@ -205,9 +218,10 @@ export async function makeCall(entry: CallHook, facts: HookFacts, signal: AbortS
     const { status } = end;
     return { ok: status >= 200 && status < 300, how: `status ${status}`, begun: true, output: output.text(secrets) };
   }
-  const { begun, code } = end;
+  const { begun, code, tls } = end;
   const lost = end.late ? `no answer within ${timeoutMs / 1000} s` : `the answer was lost (${code})`;
-  return { ok: false, how: begun ? lost : `not sent (${code})`, begun, output: '' };
+  const unsent = tls === undefined ? `not sent (${code})` : `not sent: ${tls.observed}`;
+  return { ok: false, how: begun ? lost : unsent, begun, output: '', next: tls?.next };
 }
 
 async function headersOf({ headers }: CallHook): Promise<Record<string, string>> {

@@ -43,7 +43,9 @@ export async function probeService({ deployment }: OnDeployment) {
       tries += 1;
       const end = await requestOnce('probe', probe, execution.signal);
       if ('status' in end) return end.status;
-      throw new RunbookError('UNREACHABLE', "The clients' address does not answer.");
+      const { observed, next } = end.tls ?? {};
+      const why = observed === undefined ? '' : `: ${observed}`;
+      throw new RunbookError('UNREACHABLE', `The clients' address does not answer${why}.`, { next });
     },
     until: (status) => probe.expectStatus.includes(status),
     budgetMs: limits.serviceReadyMs,
@@ -145,7 +147,7 @@ async function demandPrimary({ hook, deployment, from, to }: HookFacts): Promise
 }
 
 function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean): RunbookError {
-  const { how, begun } = ended;
+  const { how, begun, next: first = 'Correct the inventory or bring its receiver back.' } = ended;
   const answered = /^(exit|status) /.test(how);
   const seen = `${how}${outputText(ended)}`;
   // An idempotent hook is tried once more, so that a brief failure needs nobody; after that a person decides.
@@ -158,7 +160,7 @@ function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean
     needed: entry.kind === 'command' ? 'exit code 0' : 'a status from 200 to 299',
     next: begun
       ? 'Check what the hook did and why it failed; retry runs it again.'
-      : 'It was not started. Correct the inventory or bring its receiver back; retry runs it.',
+      : `It was not started. ${first} retry runs it.`,
   });
 }
 

@@ -136,7 +136,13 @@ export async function send(target: NotificationTarget, message: Message, signal:
     body: JSON.stringify(body),
   } as const;
   const end = await requestOnce('notification target', { url, caFile, timeoutMs }, signal, sent);
-  if ('code' in end) throw notSent(end.late ? `no answer within ${timeoutMs / 1000} s` : end.code, true);
+  if ('code' in end) {
+    // The reason itself names the host.
+    const how = end.tls
+      ? `${end.code}: TLS failed; correct the certificate of its host, its address or caFile`
+      : end.code;
+    throw notSent(end.late ? `no answer within ${timeoutMs / 1000} s` : how, true);
+  }
   if (end.status < 200 || end.status > 299)
     throw notSent(`it answered ${end.status}`, end.status >= 500 || end.status === 408 || end.status === 429);
 }

@@ -6,6 +6,7 @@ import { errnoOf } from '../../src/errors';
 import {
   TRUSTED,
   approversOf,
+  caFilesNamedIn,
   filesNamedIn,
   inventoryDigest,
   wantedSchedules,
@@ -13,6 +14,7 @@ import {
 } from '../../src/inventory';
 import type { Deployment, Inventory, WantedSchedule } from '../../src/inventory';
 import { evaluateGate, missingSealKeys } from '../../src/keys';
+import { SOUND_CA_FILES, caFileFaults } from '../../src/vault';
 import { judgeRoster, rosterOfRehearsal } from '../ceremony/ceremony';
 import { rehearsals } from '../ceremony/rehearsal';
 import type { RehearsalRecord } from '../ceremony/rehearsal';
@@ -120,6 +122,7 @@ export async function workerChecks({ laboratory, name, snapshot }: Deployment): 
       });
     })),
     ...(await othersFiles(inventory)),
+    ...(await unsoundCaFiles(inventory)),
     ...(directory === undefined ? [] : await snapshotDirectory(directory)),
   ];
 }
@@ -131,6 +134,20 @@ async function othersFiles(inventory: Inventory): Promise<Judged[]> {
   return seen.length === 0
     ? []
     : [check('files', undefined, false, { observed: seen.join('; '), needed: TRUSTED, next, otherwise: 'warn' })];
+}
+
+/** CA files with certificates that this worker does not use. */
+async function unsoundCaFiles(inventory: Inventory): Promise<Judged[]> {
+  const faults = await caFileFaults(caFilesNamedIn(inventory));
+  const next = 'Replace them on every worker host; the workers read them again at the next call.';
+  return faults.length === 0
+    ? []
+    : [
+        check('ca-files', undefined, false, {
+          ...{ observed: faults.join('; '), needed: SOUND_CA_FILES, next },
+          otherwise: 'warn',
+        }),
+      ];
 }
 
 async function snapshotDirectory(directory: string): Promise<Judged[]> {

@@ -8,15 +8,20 @@ const FILE_MEMBERS: ReadonlySet<string> = new Set(['file', 'caFile', 'certificat
 
 /** Certificates and secret files, each once. Excludes files that a worker writes itself, and files on other machines. */
 export function filesNamedIn(inventory: Inventory): readonly string[] {
-  return [...new Set(filesIn(inventory))];
+  return [...new Set(filesIn(inventory, FILE_MEMBERS))];
 }
 
-function filesIn(value: unknown): string[] {
+/** The CA files, each once. */
+export function caFilesNamedIn(inventory: Inventory): readonly string[] {
+  return [...new Set(filesIn(inventory, new Set(['caFile'])))];
+}
+
+function filesIn(value: unknown, of: ReadonlySet<string>): string[] {
   if (typeof value !== 'object' || value === null) return [];
   const members: [string, unknown][] =
     value instanceof Map ? [...(value as Map<string, unknown>)] : Object.entries(value);
   return members.flatMap(([name, member]) =>
-    FILE_MEMBERS.has(name) && typeof member === 'string' ? [member] : filesIn(member),
+    of.has(name) && typeof member === 'string' ? [member] : filesIn(member, of),
   );
 }
 

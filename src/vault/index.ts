@@ -1,8 +1,10 @@
 export { ServiceClient, diagnoseServerError } from './service-client';
 export { leaderNameText } from './nodes';
 export { ENDPOINTS, apiPathOf } from './endpoints';
-export { networkCodeOf, notingStart, readTrustedRoots } from './transport';
+export { SOUND_CA_FILES, caFileFaults, readTrustedRoots, tlsConnector, tlsFailureOf } from './certificates';
+export { networkCodeOf, notingStart } from './transport';
 export { isNever } from './shape';
+export type { TlsFailure } from './certificates';
 export type { GenerationEndpoints } from './service-client';
 export type { JoinParameters } from './endpoints';
 export type * from './answers';

@@ -371,11 +371,13 @@ function noActiveNode(cluster: string, problem: string, opinions: readonly Leade
   const known = opinions.map(({ node }) => node);
   const observed = opinions.map((opinion) => describe(opinion, known)).join('; ');
   const needed = 'exactly one active node';
+  const tls = opinions.filter((each) => 'error' in each).find(({ error }) => error.code === 'TLS_FAILED');
   return new RunbookError('NO_ACTIVE_NODE', `cluster ${cluster}: ${problem}: ${observed}`, {
     cluster,
     observed,
     needed,
     ...(opinions.some((opinion) => namesForeign(opinion, known)) && { next: listEveryNode(cluster) }),
+    ...(tls && { next: tls.error.next }),
   });
 }
 
@@ -385,7 +387,14 @@ function isNoAnswer(error: RunbookError): boolean {
 
 function describe(opinion: LeaderOpinion, known: readonly NodeAddress[]): string {
   const { address } = opinion.node;
-  if ('error' in opinion) return `${address}: ${opinion.error.code}`;
+  if ('error' in opinion)
+    return [
+      address,
+      opinion.error.code,
+      ...(isRunbookError(opinion.error, 'TLS_FAILED') ? [opinion.error.observed] : []),
+    ]
+      .filter((each) => each !== undefined)
+      .join(': ');
   if (opinion.leader.isSelf) return `${address}: active`;
   const { leaderAddress = '' } = opinion.leader;
   if (leaderAddress === '') return `${address}: names no leader`;

@@ -262,3 +262,11 @@ function endOfFirstDocument(text: string): number {
   }
   return text.length;
 }
+
+/** Makes text from the service safe within our own: no line breaks, no control characters, no backticks. */
+export function onOneLine(text: string): string {
+  return text
+    .replace(/\s+/g, ' ')
+    .replace(/[\p{Cc}\p{Cf}\p{Cs}]/gu, '')
+    .replaceAll('`', "'");
+}

@@ -1,11 +1,12 @@
-import { createPrivateKey, hash, X509Certificate } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { hash } from 'node:crypto';
 import { Agent, request as send } from 'undici';
 import type { Dispatcher } from 'undici';
 import { RunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
 import { Secret, redactText } from '../secret';
-import { isObject, parseFirstDocument } from './shape';
+import { ON_ALERT, readClientIdentity, readTrustedRoots, tlsConnector, tlsFailureOf } from './certificates';
+import type { TrustedRoots } from './certificates';
+import { isObject, onOneLine, parseFirstDocument } from './shape';
 import type { CallOptions, ClusterTarget, RequestDescription, ServiceAnswer, ServiceClientOptions } from './types';
 
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -57,16 +58,13 @@ interface NodeResponse {
   readonly bodyError?: RunbookError;
 }
 
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
-
-/** Error codes of Node and OpenSSL for a rejected certificate or a failed handshake. */
-const TLS_CODE =
-  /^(ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_|CRL_|INVALID_CA|HOSTNAME_MISMATCH|EPROTO)/;
-
 /** Sends single requests over one undici Agent and reads the answers. Does not choose nodes, follow redirects, or retry. */
 export class Transport {
   private agent: Agent | undefined;
   private files: string | undefined;
+  private roots: TrustedRoots | undefined;
+  /** How nodes, by origin, last refused this client after the handshake. */
+  private readonly alerts = new Map<string, string>();
   private closed = false;
 
   constructor(
@@ -200,6 +198,7 @@ export class Transport {
       });
     if (cancelled?.aborted) throw failed('REQUEST_CANCELLED', 'cancelled by the caller');
     const agent = await this.currentAgent();
+    this.alerts.delete(node.origin);
 
     const timeout = AbortSignal.timeout(timeoutMs);
     const signal = cancelled === undefined ? timeout : AbortSignal.any([timeout, cancelled]);
@@ -210,10 +209,15 @@ export class Transport {
           ? failed('REQUEST_TIMEOUT', `no answer within ${timeoutMs / 1_000} s`)
           : failed('REQUEST_CANCELLED', 'cancelled by the caller');
       const code = networkCodeOf(error);
-      if (sent) return failed('CONNECTION_LOST', `the connection was lost after the request was sent (${code})`);
-      return TLS_CODE.test(code)
-        ? failed('TLS_FAILED', `the TLS handshake failed (${code})`)
-        : failed('UNREACHABLE', `connection failed (${code})`);
+      if (sent) {
+        const alert = this.alerts.get(node.origin);
+        const lost = `the connection was lost after the request was sent (${alert ?? code})`;
+        return failed('CONNECTION_LOST', lost).with(alert === undefined ? {} : { next: ON_ALERT });
+      }
+      const tls = tlsFailureOf(error, code, new URL(node.origin).hostname, this.roots);
+      return tls === undefined
+        ? failed('UNREACHABLE', `connection failed (${code})`)
+        : failed('TLS_FAILED', `the TLS handshake failed: ${tls.observed}`).with(tls);
     };
     try {
       const { statusCode, headers, body } = await unlessAborted(
@@ -253,18 +257,22 @@ export class Transport {
   /** The agent for the current contents of the CA file and the client certificate: a renewed file applies to the next call. */
   private async currentAgent(): Promise<Agent> {
     const { caFile, clientCertificate, name: cluster } = this.target;
-    const roots = caFile === undefined ? {} : { ca: await readTrustedRoots(`cluster ${cluster}`, caFile, cluster) };
-    const own = clientCertificate === undefined ? {} : await readClientCertificate(cluster, clientCertificate);
+    const roots = caFile === undefined ? undefined : await readTrustedRoots(`cluster ${cluster}`, caFile, cluster);
+    const own = clientCertificate === undefined ? {} : await readClientIdentity(cluster, clientCertificate);
     if (this.closed) throw new RunbookError('INTERNAL', `the client of cluster ${cluster} is closed`);
-    const files = hash('sha256', JSON.stringify([roots, own]));
+    const files = hash('sha256', JSON.stringify([roots?.certificates, roots?.leftOut, own]));
     if (this.agent !== undefined && this.files === files) return this.agent;
+    for (const each of roots?.leftOut ?? []) this.warn(`the CA file ${roots?.file}: ${each}; the others are used`);
     const outdated = this.agent;
     this.files = files;
+    this.roots = roots;
     this.agent = new Agent({
-      allowH2: false,
       connectTimeout: CONNECT_TIMEOUT_MS,
-      // Explicit, because the default depends on NODE_TLS_REJECT_UNAUTHORIZED.
-      connect: { rejectUnauthorized: true, timeout: CONNECT_TIMEOUT_MS, ...roots, ...own },
+      connect: tlsConnector(roots, {
+        ...own,
+        timeout: CONNECT_TIMEOUT_MS,
+        onAlert: (code, origin) => this.alerts.set(origin, code),
+      }),
     });
     // Requests in progress with the old roots may finish.
     void outdated?.close().catch(() => undefined);
@@ -370,14 +378,6 @@ function textsIn(body: unknown, member: 'errors' | 'warnings'): readonly string[
   return Array.isArray(list) ? list.filter((item): item is string => typeof item === 'string') : [];
 }
 
-/** Makes text from the service safe within our own: no line breaks, no control characters, no backticks. */
-function onOneLine(text: string): string {
-  return text
-    .replace(/\s+/g, ' ')
-    .replace(/[\p{Cc}\p{Cf}\p{Cs}]/gu, '')
-    .replaceAll('`', "'");
-}
-
 /** The next step if nodes name a leader that is not listed: usually what they advertise, else a node that is missing. */
 export function listEveryNode(cluster: string): string {
   return `Wait until a listed node leads. If none does, add the API address of every node of ${cluster} to the inventory.`;
@@ -435,46 +435,4 @@ export function networkCodeOf(error: unknown): string {
   if (typeof error.code === 'string') return error.code;
   if (Array.isArray(error.errors) && error.errors.length > 0) return networkCodeOf(error.errors[0]);
   return typeof error.name === 'string' ? error.name : 'unknown';
-}
-
-/**
- * The text of a CA file, after parsing its certificates. Node itself ignores certificates that it cannot parse; the
- * call would fail later with an error that does not name the file.
- *
- * @throws RunbookError TLS_FAILED if the file cannot be read or has no valid certificate.
- */
-export async function readTrustedRoots(whose: string, caFile: string, cluster?: string): Promise<string> {
-  try {
-    const text = await readFile(caFile, 'utf8');
-    const certificates = text.match(CERTIFICATE) ?? [];
-    if (certificates.length === 0) throw new TypeError('no certificate');
-    for (const pem of certificates) new X509Certificate(pem);
-    return text;
-  } catch (cause) {
-    const text = `${whose}: the CA file ${caFile} has no readable PEM certificates`;
-    throw new RunbookError('TLS_FAILED', text, {
-      cluster,
-      cause,
-      needed: 'one or more PEM certificates, readable by the worker',
-      next: 'Correct caFile in the inventory, the contents of the file, or its permissions.',
-    });
-  }
-}
-
-/** @throws RunbookError TLS_FAILED if a file cannot be read or the key does not match the certificate; never quotes a file. */
-async function readClientCertificate(
-  cluster: string,
-  { certificateFile, keyFile }: NonNullable<ClusterTarget['clientCertificate']>,
-): Promise<{ readonly cert: string; readonly key: string }> {
-  try {
-    const [cert, key] = await Promise.all([readFile(certificateFile, 'utf8'), readFile(keyFile, 'utf8')]);
-    if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) throw new TypeError('another key');
-    return { cert, key };
-  } catch {
-    const text = `cluster ${cluster}: ${certificateFile} and ${keyFile} are not a client certificate and its key`;
-    throw new RunbookError('TLS_FAILED', text, {
-      cluster,
-      needed: 'a PEM certificate and its unencrypted PEM key, readable by the worker',
-    });
-  }
 }

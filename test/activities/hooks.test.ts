@@ -12,6 +12,8 @@ import { hooks } from '../../src/inventory/schema';
 import { listenOnLoopback } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT, holding } from '../support/activity-environment';
 import type { CallOptions } from '../support/activity-environment';
+import { FOREIGN_CERTIFICATE, LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../vault/support/loopback-certificate';
+import { ScriptedServer } from '../vault/support/scripted-server';
 
 /** The HTTP library's own limits, which are minutes, are shorter than any answer here. */
 jest.mock('undici', () => {
@@ -305,6 +307,27 @@ describe('a try after one that was lost with its worker', () => {
       await refuses('quiesce', 'HOOK_FAILED', { retryable: false, details }, { attempt: 2 });
     });
   });
+});
+
+it('a server whose certificate is not accepted gets no call: it is told what the certificate is for, and what to do', async () => {
+  const stranger = await ScriptedServer.start({ cert: LOOPBACK_CERTIFICATE, key: LOOPBACK_KEY });
+  const caFile = join(bench.directory, 'foreign.pem');
+  await writeFile(caFile, FOREIGN_CERTIFICATE);
+  const told =
+    /127\.0\.0\.1 shows a certificate for 127\.0\.0\.1, localhost, issued by itself: .*foreign\.pem does not have/;
+  const entry = { url: `${stranger.address}/`, caFile };
+  await withHooks({ quiesce: entry, probe: entry }, async () => {
+    const failure = await bench.failure('runHook', hook('quiesce'));
+    expect(failure).toMatchObject({ code: 'HOOK_FAILED', ...NOT_BEGUN });
+    expect(failure.details['observed']).toMatch(told);
+    expect(failure.details['next']).toContain('Get the certificate of "simulated service for tests"');
+    bench.limit({ serviceReadyMs: 300 });
+    const late = await bench.failure('probeService', { deployment: DEPLOYMENT });
+    bench.limit();
+    expect(late.details['observed']).toMatch(told);
+  });
+  expect(stranger.requests).toEqual([]);
+  await stranger.stop();
 });
 
 describe('the probe', () => {

@@ -1,14 +1,17 @@
 /** Readiness of a layout with both kinds of replication, over TLS, on service version 2.0, with a batch token; and whom it tells. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import pino from 'pino';
 import { notifyOverdueReadiness } from '../../activities';
 import { endsSoon } from '../../activities/readiness/credentials';
 import type { ReadinessResult } from '../../src/contracts/readiness';
+import { findDeployment } from '../../src/inventory';
 import { ActivityBench, DEPLOYMENT, holding } from '../support/activity-environment';
 import { ceremonyToken, workersToken } from '../support/least-privilege';
 import type { WebhookServer } from '../support/notification-servers';
 import { openWebhook, WEBHOOK } from '../support/notification-servers';
 import { pointName, pointsOf } from '../support/readiness';
-import { LOOPBACK_TLS } from '../vault/support/loopback-certificate';
+import { FOREIGN_CERTIFICATE, LOOPBACK_CERTIFICATE, LOOPBACK_TLS } from '../vault/support/loopback-certificate';
 
 const VERSION = '2.0.3+ent';
 const BATCH_POLICY = ['promote', 'update-primary'].map((each) => ({
@@ -228,6 +231,30 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
         text: holding('No readiness check has ended since'),
       }),
     ]);
+  });
+
+  it('a damaged certificate in a CA file is told, and one that is not accepted is named with what to do', async () => {
+    const east = findDeployment(bench.inventory, DEPLOYMENT).clusters.get('east');
+    const change = async (name: string, text: string) => {
+      const caFile = join(bench.directory, name);
+      await writeFile(caFile, text);
+      Object.assign(east ?? {}, { caFile });
+      return check();
+    };
+    const damaged = '-----BEGIN CERTIFICATE-----\nMIIBbroken\n-----END CERTIFICATE-----\n';
+    const told = await change('damaged.pem', LOOPBACK_CERTIFICATE + damaged);
+    expect(point(told, 'ca-files')).toMatchObject({
+      verdict: 'warn',
+      observed: holding('damaged.pem: certificate 2 of 2 is damaged'),
+    });
+    const refused = await change('foreign.pem', FOREIGN_CERTIFICATE);
+    Object.assign(east ?? {}, { caFile: LOOPBACK_TLS.certificateFile });
+    expect(point(refused, 'ca-files')).toBeUndefined();
+    for (const id of ['every-node-answers', 'one-active-node'])
+      expect(point(refused, id, 'east')).toMatchObject({
+        observed: holding('127.0.0.1 shows a certificate for 127.0.0.1, localhost, issued by itself'),
+        next: holding('the CA file (caFile)'),
+      });
   });
 
   it('two primaries in one set are a split, whoever answers', async () => {

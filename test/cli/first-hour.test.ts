@@ -11,6 +11,7 @@ import { formatPublicKey, newSigningKey, readHolderKey, readPins, spokenFingerpr
 import { Secret } from '../../src/secret';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService } from '../../src/simulator';
+import { LOOPBACK_CERTIFICATE, LOOPBACK_TLS } from '../vault/support/loopback-certificate';
 import { cli } from './support';
 import type { CliResult } from './support';
 
@@ -117,6 +118,27 @@ it('init asks for what was not given, shows what it found, and writes nothing wi
   );
   // All but the leader.
   expect(told).toHaveLength(2);
+});
+
+it('init shows the certificates that it trusts and those that it leaves out, and names what a certificate is for', async () => {
+  const caFile = join(folder, 'ca.pem');
+  await writeFile(
+    caFile,
+    `${LOOPBACK_CERTIFICATE}-----BEGIN CERTIFICATE-----\nMIIBbroken\n-----END CERTIFICATE-----\n`,
+  );
+  const { err } = await cli(site('with-ca', '--yes', '--ca-file', caFile));
+  expect(err).toContain('CA: CN=simulated service for tests, SHA-256 ');
+  expect(err).toContain(`Warning: ${caFile}: certificate 2 of 2 is damaged. It is left out.`);
+  const secured = await startSimulatedService({ ...pair(1), tls: LOOPBACK_TLS });
+  const cluster = `east=${secured.cluster('east').addresses.join(',')}`;
+  const words = ['init', '--yes', '--directory', join(folder, 'no-ca'), '--deployment', 'a', '--people', 'ada'];
+  const refused = await cli([...words, '--cluster', cluster]);
+  await secured.stop();
+  expect(refused).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('127.0.0.1 shows a certificate for 127.0.0.1, localhost') as string,
+  });
+  expect(refused.err).toMatch(/Get the certificate of "simulated service for tests".*--ca-file/);
 });
 
 it('init replaces no policy and no AppRole unseen, and goes on where it was interrupted', async () => {

@@ -1,8 +1,10 @@
 /** `runbook policy`: what it prints goes straight into the service, and says what it is for. */
 import { writeFileSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parsePolicy } from '../../src/simulator/routes/policies';
 import { temporaryDirectory } from '../support/directory';
+import { LOOPBACK_CERTIFICATE } from '../vault/support/loopback-certificate';
 import { cli } from './support';
 
 const directory = temporaryDirectory('policy');
@@ -44,6 +46,18 @@ it('prints HCL for the runbooks of every day: own marker for both engine version
 it('inventory check names the files that are not here, those of a login too', async () => {
   const { code, out } = await cli(['inventory', 'check', file]);
   expect([code, out]).toEqual([0, expect.stringMatching(/\/absent\.pem is not on[^]*\/absent\.key is not on/)]);
+});
+
+it('inventory check names what is wrong with a CA file that is here', async () => {
+  const caFile = join(directory, 'ca.pem');
+  const other = join(directory, 'with-ca.yaml');
+  await writeFile(
+    caFile,
+    `${LOOPBACK_CERTIFICATE}-----BEGIN CERTIFICATE-----\nMIIBbroken\n-----END CERTIFICATE-----\n`,
+  );
+  await writeFile(other, (await readFile(file, 'utf8')).replace('{ addresses', `{ caFile: ${caFile}, addresses`));
+  const { code, out } = await cli(['inventory', 'check', other]);
+  expect([code, out]).toEqual([0, expect.stringContaining(`${caFile}: certificate 2 of 2 is damaged`)]);
 });
 
 it('allows exactly what named runbooks call', async () => {

@@ -76,7 +76,7 @@ function initCommand({ context }: CommandHost): Command {
       const answered = await answers(context, options);
       const clusters = await Promise.all(answered.clusters.map((each) => readCluster(each, answered.caFile)));
       const site: Site = { ...answered, clusters, files };
-      for (const line of foundLines(site)) context.err(line);
+      for (const line of await foundLines(site)) context.err(line);
       const policy = policyOf(site);
       if (options.yes !== true)
         await confirmed(context, 'Is this your deployment? Type "yes"', {

@@ -24,11 +24,13 @@ import {
   loadInventory,
   findDeployment,
   TRUSTED,
+  caFilesNamedIn,
   filesNamedIn,
   whyNotTrusted,
 } from '../../inventory';
 import type { Inventory, PersonKey, Deployment } from '../../inventory';
 import { spokenFingerprint } from '../../keys';
+import { SOUND_CA_FILES, caFileFaults } from '../../vault';
 import { createLogger } from '../../worker/logging';
 import { inventoryPath } from '../../worker/settings';
 import { newCommand, printResult } from '../command';
@@ -59,7 +61,12 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
       const path = file ?? inventoryPath(context.env);
       const inventory = await loadInventory(path);
       const open = await openToOthers(path, inventory);
-      const warnings = [...open, ...joinedPoints(inventory), ...absentPoints(inventory)];
+      const warnings = [
+        ...open,
+        ...joinedPoints(inventory),
+        ...absentPoints(inventory),
+        ...(await caPoints(inventory)),
+      ];
       const live = options.live === true ? await livePoints(inventory, context.stop) : undefined;
       const deployments = [...inventory.deployments.keys()].map((name) => ({
         name,
@@ -90,6 +97,12 @@ function absentPoints(inventory: Inventory): Point[] {
     const observed = `${file} is not on this machine`;
     return { id: 'file', verdict: 'warn', observed, needed: 'that file on every worker host' };
   });
+}
+
+/** CA files on this machine that have certificates which are not used. */
+async function caPoints(inventory: Inventory): Promise<Point[]> {
+  const faults = await caFileFaults(caFilesNamedIn(inventory).filter((file) => existsSync(file)));
+  return faults.map((observed) => ({ id: 'ca-file', verdict: 'warn', observed, needed: SOUND_CA_FILES }));
 }
 
 /** Files that others than root and this user could change: the inventory itself, and those that it names. */

@@ -1,9 +1,7 @@
-import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { isRunbookError, RunbookError } from '../../errors';
 import type { ErrorCode } from '../../errors';
 import { clusterAddress } from '../../inventory';
-import { ServiceClient, leaderNameText } from '../../vault';
+import { ServiceClient, leaderNameText, readTrustedRoots } from '../../vault';
 import type { ReplicationStatus } from '../../vault';
 import { oneLine } from '../../contracts/words';
 import { columns } from '../text';
@@ -29,9 +27,8 @@ export async function readCluster(cluster: NamedCluster, caFile: string | undefi
   } catch (error) {
     if (!isRunbookError(error) || error.code === 'INVALID_INPUT') throw error;
     const { name, addresses } = cluster;
-    const next: Partial<Record<ErrorCode, string>> = {
-      TLS_FAILED:
-        'Pass the PEM file of the CA that signed their certificates with --ca-file. It is never taken from the network.',
+    const next: Partial<Record<ErrorCode, string | undefined>> = {
+      TLS_FAILED: error.next,
       NO_ACTIVE_NODE: `Name every node of ${name}, and no load balancer: --cluster ${name}=ADDRESS,ADDRESS. If all are named, wait until one leads.`,
     };
     const reach = `Check that this machine can reach ${addresses.join(', ')}. A cluster that is down cannot be set up.`;
@@ -120,7 +117,7 @@ interface Found {
 }
 
 /** What a person compares with what they know, before anything is written. */
-export function foundLines({ people, holders, caFile, clusters }: Found): string[] {
+export async function foundLines({ people, holders, caFile, clusters }: Found): Promise<string[]> {
   const rows = clusters.map(({ name, addresses, silent, versions, role, seal, clusterId }) => [
     ...[name, `${addresses.length - silent.length} of ${addresses.length} nodes answer`, versions.join(', ')],
     ...[role, seal, `ID ${clusterId ?? 'unknown'}`],
@@ -151,20 +148,18 @@ export function foundLines({ people, holders, caFile, clusters }: Found): string
   return [
     ...columns(rows),
     ...clusters.map(({ name, leaderName }) => `${name}: ${leaderName}`),
-    ...(caFile === undefined ? [] : authorities(caFile)),
+    ...(caFile === undefined ? [] : await authorities(caFile)),
     ...warnings.flatMap((text) => (text === false ? [] : [`Warning: ${text}`])),
   ];
 }
 
 /** The certificates that will be trusted, by subject and fingerprint: a person compares them with their CA. */
-function authorities(file: string): string[] {
-  const blocks = readFileSync(file, 'utf8').match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  return blocks.map((pem) => {
-    try {
-      const { subject, fingerprint256 } = new X509Certificate(pem);
-      return `CA: ${subject.replaceAll('\n', ', ')}, SHA-256 ${fingerprint256}`;
-    } catch {
-      return `Warning: ${file} contains a damaged certificate.`;
-    }
-  });
+async function authorities(file: string): Promise<string[]> {
+  const { certificates, leftOut } = await readTrustedRoots('init', file);
+  return [
+    ...certificates.map(
+      ({ subject, fingerprint256 }) => `CA: ${subject.replaceAll('\n', ', ')}, SHA-256 ${fingerprint256}`,
+    ),
+    ...leftOut.map((each) => `Warning: ${file}: ${each}. It is left out.`),
+  ];
 }
