@@ -5,6 +5,9 @@ import { RunbookError } from './errors';
 /** Set to `yes` to allow a debugger or memory dumps: in a laboratory only, never with real key shares. */
 const DEBUGGING_VARIABLE = 'RUNBOOKS_ALLOW_DEBUGGING';
 
+/** Set to `yes` to run a worker as user 0: in a laboratory, or in a container where that is an ordinary user of the host. */
+const ROOT_VARIABLE = 'RUNBOOKS_ALLOW_ROOT';
+
 /** Node options that expose the process's memory or its TLS traffic. */
 const REFUSED_OPTIONS: readonly RegExp[] = [
   /^--inspect(-|$)/,
@@ -52,6 +55,8 @@ export interface ProcessFacts {
   readonly execArgv: readonly string[];
   /** Address of an open inspector. */
   readonly inspector: string | undefined;
+  /** The user that this process runs as; undefined where there are no such numbers. */
+  readonly uid: number | undefined;
   /** Whether this is the built program. Running the TypeScript sources requires a preload. */
   readonly built: boolean;
   /** Text of a file; undefined if it cannot be read. */
@@ -61,7 +66,8 @@ export interface ProcessFacts {
 /** This process. */
 export function processFacts(env: Readonly<NodeJS.ProcessEnv>): ProcessFacts {
   const built = !__filename.endsWith('.ts');
-  return { env, execArgv: process.execArgv, inspector: inspectorAddress(), built, read: readText };
+  const uid = process.geteuid?.();
+  return { env, execArgv: process.execArgv, inspector: inspectorAddress(), uid, built, read: readText };
 }
 
 /**
@@ -71,7 +77,7 @@ export function processFacts(env: Readonly<NodeJS.ProcessEnv>): ProcessFacts {
  *
  * @throws RunbookError `INVALID_INPUT`; `RUNBOOKS_ALLOW_DEBUGGING=yes` permits other code to be loaded first
  */
-export function refuseUnsafeStart({ env, execArgv, built }: Omit<ProcessFacts, 'read' | 'inspector'>): void {
+export function refuseUnsafeStart({ env, execArgv, built }: Omit<ProcessFacts, 'read' | 'inspector' | 'uid'>): void {
   const preloads = built
     ? [...execArgv, ...optionsOf(env['NODE_OPTIONS'])].map(nameOf).filter((name) => PRELOADS.test(name))
     : [];
@@ -91,11 +97,15 @@ export function refuseUnsafeStart({ env, execArgv, built }: Omit<ProcessFacts, '
 /**
  * Whether a worker may hold secrets in this process.
  *
- * @returns what weakens it: core dumps, swap, a debugger that was allowed
+ * @returns what weakens it: core dumps, swap, and what was allowed
  * @throws RunbookError `INVALID_INPUT` if the process was started in a way that exposes its memory, unless
- * `RUNBOOKS_ALLOW_DEBUGGING=yes`.
+ * `RUNBOOKS_ALLOW_DEBUGGING=yes`, or as root, unless `RUNBOOKS_ALLOW_ROOT=yes`.
  */
-export function checkProcess({ env, execArgv, inspector, read }: ProcessFacts): readonly Weakness[] {
+export function checkProcess(facts: ProcessFacts): readonly Weakness[] {
+  return [...exposures(facts), ...rootRights(facts), ...coreDumps(facts.read), ...swap(facts.read)];
+}
+
+function exposures({ env, execArgv, inspector }: ProcessFacts): Weakness[] {
   const options = [...execArgv, ...optionsOf(env['NODE_OPTIONS'])].map(nameOf);
   const open = [
     ...options.filter((option) => REFUSED_OPTIONS.some((refused) => refused.test(option))),
@@ -112,8 +122,23 @@ export function checkProcess({ env, execArgv, inspector, read }: ProcessFacts): 
     });
   }
   const next = `In the worker's shell: \`unset ${DEBUGGING_VARIABLE}\``;
-  const allowed = open.length > 0 ? [{ text: `${DEBUGGING_VARIABLE} is set: ${observed}`, next }] : [];
-  return [...allowed, ...coreDumps(read), ...swap(read)];
+  return open.length > 0 ? [{ text: `${DEBUGGING_VARIABLE} is set: ${observed}`, next }] : [];
+}
+
+function rootRights({ env, uid }: ProcessFacts): Weakness[] {
+  if (uid !== 0) return [];
+  if (env[ROOT_VARIABLE] === 'yes')
+    return [
+      {
+        text: `${ROOT_VARIABLE} is set: the worker runs as root`,
+        next: 'Outside of a laboratory, start it as another user',
+      },
+    ];
+  throw new RunbookError('INVALID_INPUT', 'A worker does not run as root.', {
+    observed: 'user 0 (root)',
+    needed: 'a user of its own, so that a mistake of the worker or its packages does not get the whole host',
+    next: `Start it as such a user, for example with the systemd unit. In a laboratory, or in a rootless container, where user 0 is an ordinary user of the host, set ${ROOT_VARIABLE}=yes.`,
+  });
 }
 
 /** Splits at quotes too: `NODE_OPTIONS` may contain quoted options. */

@@ -125,6 +125,7 @@ describe('runbook worker', () => {
     env: {},
     execArgv: [],
     inspector: undefined,
+    uid: 1000,
     built: true,
     read: (path) => FILES[path],
     ...more,
@@ -157,6 +158,35 @@ describe('runbook worker', () => {
     expect(() => checkProcess(facts({ env: { NODE_DEBUG: 'http' } }))).toThrow('a process that exposes its memory');
     const harmless = ['--enable-source-maps', '--max-old-space-size=512', '--report-exclude-network', '-r', 'x'];
     expect(checkProcess(facts({ execArgv: harmless, env: { NODE_OPTIONS: '--no-warnings' } }))).toEqual([]);
+  });
+
+  it('refuses user 0, unless that was allowed, and then says so', () => {
+    const refused = {
+      code: 'INVALID_INPUT',
+      observed: 'user 0 (root)',
+      next: expect.stringContaining('rootless') as string,
+    };
+    for (const value of [undefined, 'no', '1'])
+      expect(() => checkProcess(facts({ uid: 0, env: { RUNBOOKS_ALLOW_ROOT: value } }))).toThrow(
+        expect.objectContaining(refused) as Error,
+      );
+    expect(checkProcess(facts({ uid: 0, env: { RUNBOOKS_ALLOW_ROOT: 'yes' } }))).toEqual([
+      { text: expect.stringContaining('RUNBOOKS_ALLOW_ROOT is set') as string, next: expect.any(String) as string },
+    ]);
+    for (const uid of [1000, undefined]) expect(checkProcess(facts({ uid }))).toEqual([]);
+  });
+
+  it('as root is refused by the command line; as another user it goes on to its settings', async () => {
+    const startedBy = async (uid: number, env = {}) => {
+      const user = jest.spyOn(process as Required<NodeJS.Process>, 'geteuid').mockReturnValue(uid);
+      const { code, err } = await cli(['worker'], { env }).finally(() => user.mockRestore());
+      expect(code).toBe(3);
+      return err;
+    };
+    const goesOn = expect.stringContaining('RUNBOOKS_INVENTORY is not set') as string;
+    expect(await startedBy(0)).toContain('A worker does not run as root.');
+    expect(await startedBy(1000)).toEqual(goesOn);
+    expect(await startedBy(0, { RUNBOOKS_ALLOW_ROOT: 'yes' })).toEqual(goesOn);
   });
 
   it('is not started by the command line with such an option, and does not repeat what stands beside it', async () => {

@@ -61,7 +61,8 @@ export async function startStage({ reportDirectory, site, workerLog = 'warn', sa
     });
     if (payments.about.length > 0) payments.clients.startWriting();
     payments.about.forEach(say);
-    const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: workerLog };
+    // A laboratory may run as root, as on many CI machines.
+    const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: workerLog, RUNBOOKS_ALLOW_ROOT: 'yes' };
     const startWorker = async (): Promise<OwnProcess> => {
       const started = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${readable(line)}`)));
       say(`Worker            ready (PID ${started.pid})`);

@@ -47,6 +47,7 @@ async function shell(lines: readonly string[], as = 'operator'): Promise<ShellRe
     RUNBOOKS_TASK_QUEUE: queue,
     RUNBOOKS_KEY_DIR: join(folder, 'ceremony-keys'),
     RUNBOOKS_KEY_STORAGE: 'disk',
+    RUNBOOKS_ALLOW_ROOT: 'yes',
   };
   const child = spawn('bash', ['-c', lines.join('\n')], {
     cwd: ROOT,

@@ -31,7 +31,11 @@ export class Program {
           ['sh', '-c', 'ulimit -c unlimited; exec "$0" "$@"', ...command];
     this.child = spawn(starter, args, {
       cwd: join(home, 'cwd'),
-      env: { PATH: process.env['PATH'] ?? '', HOME: home, TMPDIR: join(home, 'tmp'), TERM: 'dumb', ...environment },
+      env: {
+        ...{ PATH: process.env['PATH'] ?? '', HOME: home, TMPDIR: join(home, 'tmp'), TERM: 'dumb' },
+        // Tests may run as root.
+        ...{ RUNBOOKS_ALLOW_ROOT: 'yes', ...environment },
+      },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     for (const stream of [this.child.stdout, this.child.stderr])

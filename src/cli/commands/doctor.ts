@@ -193,8 +193,12 @@ async function workerPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undef
     ...(await check("workers' key", signingKey, '`runbook keys workers --output FILE`')),
     ...open.map((file = '') => point('key files', 'fail', `others can read ${file}`, command('chmod', '600', file))),
     ...(await check('key storage', () => storagePoints(keyDirectory, keyStorage), KEY_DIRECTORY)),
-    ...checkProcess(processFacts(env)).map(({ text, next }) => point('memory', 'warn', text, next)),
+    ...(await check('process', async () => processPoints(env), 'Start it as the worker is started')),
   ];
+}
+
+function processPoints(env: NodeJS.ProcessEnv): Point[] {
+  return checkProcess(processFacts(env)).map(({ text, next }) => point('process', 'warn', text, next));
 }
 
 async function storagePoints(directory: string, storage: 'memory' | 'disk'): Promise<Point[]> {
