@@ -3,6 +3,7 @@ import { COMMAND_FILES, LEFT_OUT } from './command-files';
 import type { CommandFile } from './command-files';
 import type { CliContext } from './context';
 import type { ExitCode } from './errors';
+import { deploymentWorkflowId } from '../contracts/names';
 import { jsonText } from '../contracts/words';
 import type { ConnectionFlags } from '../worker/settings';
 import type * as runModule from './run';
@@ -45,13 +46,12 @@ export function withServerOptions(command: Command): Command {
 
 /** Adds the argument that names a run. */
 export function withRun(command: Command, argument = '<run>'): Command {
-  const description = 'Workflow ID, or a deployment: payments means deployment:payments';
-  return command.argument(argument, description, workflowIdOf);
+  return command.argument(argument, 'Workflow ID, or a deployment: payments means deployment:payments');
 }
 
 /** A deployment name means the Workflow ID that is its lock. A UUID stays unchanged: the Web UI proposes UUIDs as Workflow IDs. */
-function workflowIdOf(given: string): string {
-  return /^(?![0-9a-f]{8}-([0-9a-f]{4}-){3})[a-z0-9-]+$/.test(given) ? `deployment:${given}` : given;
+export function workflowIdOf(given: string): string {
+  return /^(?![0-9a-f]{8}-([0-9a-f]{4}-){3})[a-z0-9-]+$/.test(given) ? deploymentWorkflowId(given) : given;
 }
 
 /** Reads a numeric option. The limit is what a timer accepts in seconds. */
@@ -79,6 +79,25 @@ export async function withSession<T>(
   } finally {
     await session.close();
   }
+}
+
+/** As {@link withSession}, for one run: `work` gets the Workflow ID that the given word means, and people are told if it is not a deployment's. */
+export function withRunSession<T>(
+  context: CliContext,
+  options: ConnectionFlags,
+  given: string,
+  work: (session: TemporalSession, workflowId: string) => Promise<T>,
+): Promise<T> {
+  return withSession(context, options, async (session) => {
+    const workflowId = workflowIdOf(given);
+    if (workflowId === given) return work(session, given);
+    // eslint-disable-next-line @typescript-eslint/no-require-imports -- as in withSession
+    const { hasRun } = require('./run') as typeof runModule;
+    if ((await hasRun(session.client, workflowId)) || !(await hasRun(session.client, given)))
+      return work(session, workflowId);
+    context.err(`There is no run of a deployment "${given}". This is the run with the Workflow ID "${given}".`);
+    return work(session, given);
+  });
 }
 
 /** Prints a result: one JSON object with `--json`, otherwise the lines. */

@@ -6,7 +6,7 @@ import { nextCommandOf } from '../contracts/next-commands';
 import type { Report } from '../contracts/report';
 import type { RunMemo, RunStatus } from '../contracts/run-status';
 import { QUERIES } from '../contracts/signals';
-import { RunbookError } from '../errors';
+import { RunbookError, isRunbookError } from '../errors';
 import { timestampMs } from '../report/run-history';
 import { DATA_CONVERTER } from '../worker/data-converter';
 import { connectionSettings, connectUntilClosed, versionOf } from '../worker/settings';
@@ -137,6 +137,16 @@ export function describe(
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
   return client.withDeadline(Date.now() + withinMs, () => handle.describe()).catch(refuseUnknown(run));
 }
+
+/** Whether the namespace has a run of this Workflow ID, open or not. */
+export const hasRun = (client: Client, workflowId: string): Promise<boolean> =>
+  describe(client, { workflowId }).then(
+    () => true,
+    (error: unknown) => {
+      if (isRunbookError(error, 'NOT_FOUND')) return false;
+      throw error;
+    },
+  );
 
 function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never {
   return (error) => {

@@ -70,6 +70,9 @@ export function lockWorkflowId(
   return `${lock}:${ofCluster ? (input.cluster ?? input.deployment) : input.deployment}`;
 }
 
+/** What the Workflow IDs of plans begin with. */
+export const PLAN_ID = 'plan:';
+
 const LOCK_KINDS: ReadonlySet<string> = new Set(Object.values(LOCKS).filter((lock) => lock !== 'none'));
 /** What the Workflow IDs of runs begin with. `plan` and the runbooks' names: runs without a lock. */
 const RUN_KINDS: ReadonlySet<string> = new Set([...LOCK_KINDS, ...RUNBOOK_NAMES, 'plan']);

@@ -155,9 +155,55 @@ describe('without a worker', () => {
     const workflowId = `CRITICAL: call  555 ${process.pid}`;
     const options = { workflowId, taskQueue: uniqueTaskQueue('hostile'), args: [{}] };
     const hostile = await (await temporalClient()).workflow.start('walSampler', options);
-    const { out } = await cli(['list', '--open', '--limit', '200'], { env });
+    const { out } = await cli(['list', '--open', '--all', '--limit', '200'], { env });
     await hostile.terminate();
     expect(out.split('\n').filter((line) => /^'CRITICAL: call 555 \d+' {2}/.test(line))).toHaveLength(1);
+  });
+
+  it('a word without a colon is a deployment, or else the Workflow ID of a run; which one is told', async () => {
+    const client = await temporalClient();
+    const [word, both] = [`my-run-${process.pid}`, `both-${process.pid}`];
+    const taskQueue = uniqueTaskQueue('words');
+    const runs = [word, both, `deployment:${both}`];
+    for (const each of runs) await client.workflow.start('walSampler', { workflowId: each, taskQueue, args: [{}] });
+    for (const command of ['status', 'watch', 'report', 'approve', 'pause', 'share', 'decide', 'invitation']) {
+      const options = { approve: ['--gate', 'plan'], share: ['--holder', 'ada'], decide: ['--action', 'retry'] };
+      const asked = { pause: ['--name', 'grace', '--timeout', '0'], watch: ['--timeout', '0'] };
+      const more = { ...options, ...asked }[command] ?? [];
+      const { code, err } = await cli([command, word, ...more], { env });
+      expect([command, code]).toEqual([command, 4]);
+      expect(err).toContain(
+        `There is no run of a deployment "${word}". This is the run with the Workflow ID "${word}".`,
+      );
+    }
+    const ofDeployment = await cli(['status', both], { env });
+    for (const each of runs) await client.workflow.getHandle(each).terminate();
+    expect([ofDeployment.out.split(' ')[0], ofDeployment.err]).toEqual([`deployment:${both}`, '']);
+    const none = await cli(['status', `none-${process.pid}`], { env });
+    expect([none.code, none.err]).toEqual([5, expect.stringContaining(`"deployment:none-${process.pid}"`)]);
+  });
+
+  it('list has a headline, and tells how runs ended; samplers and plans only with --all', async () => {
+    const client = await temporalClient();
+    const taskQueue = uniqueTaskQueue('listed');
+    const sampler = await client.workflow.start('walSampler', { workflowId: `sampler-${taskQueue}`, taskQueue });
+    const plan = await client.workflow.start('drSwitchover', { workflowId: `plan:alone:${taskQueue}`, taskQueue });
+    const lost = await client.workflow.start('drSwitchover', { workflowId: `deployment:${taskQueue}`, taskQueue });
+    await lost.terminate();
+    const lines = async (...more: string[]) =>
+      (await cli(['list', '--limit', '200', ...more], { env })).out
+        .split('\n')
+        .filter((line) => /^WORK|listed/.test(line));
+    const isListed = (given: readonly string[], id: string) => given.some((line) => line.startsWith(`${id} `));
+    let all = await lines('--all');
+    // The list of the server comes a moment later.
+    while (![sampler, plan, lost].every(({ workflowId: id }) => isListed(all, id))) all = await lines('--all');
+    const [head, ...rows] = await lines();
+    for (const each of [sampler, plan]) await each.terminate();
+    expect(head).toMatch(/^WORKFLOW ID +RUNBOOK +DEPLOYMENT +STATE +STARTED +DURATION +WAITS FOR$/);
+    expect(rows).toEqual([
+      expect.stringMatching(/ drSwitchover +- +terminated +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +[\d.]+ m?s$/),
+    ]);
   });
 
   it('doctor says what creates a namespace that is missing', async () => {
@@ -229,6 +275,10 @@ describe('a switchover by the command line alone', () => {
     expect(summary).toMatch(new RegExp(`^drSwitchover of .*\n +${why}`));
     const { out } = await cli(['status', workflowId], { env });
     expect(out).toMatch(/, refused\n/);
+    const listed = async (to: 'out' | 'err' = 'out') => (await cli(['list', '--limit', '200'], { env }))[to];
+    const failed = new RegExp(`^${workflowId} +drSwitchover +${scenario.name} +failed: PRECONDITION_FAILED `, 'm');
+    while (!failed.test(await listed()));
+    expect(await listed('err')).toContain('Whether a failed run had changed anything: runbook report WORKFLOW-ID');
     expect(out.split('\n').find((line) => line.startsWith('FAILED'))).toContain(why);
     const metadata = await scenario.attach().handle.query<object>('__temporal_workflow_metadata');
     expect(JSON.stringify(metadata)).toContain(`**FAILED**`);
@@ -330,6 +380,11 @@ describe('a switchover by the command line alone', () => {
     const watched = await cli(['watch', workflowId], { env });
     expect([watched.code, watched.out]).toEqual([0, expect.stringContaining('Completed: drSwitchover of ')]);
     expect(watched.out).toContain('== BACK: clients have a primary again after ');
+    const completed = new RegExp(`^${workflowId} +drSwitchover +${scenario.name} +completed +`, 'm');
+    while (!completed.test((await cli(['list', '--limit', '200'], { env })).out));
+    const listed = JSON.parse((await cli(['list', '--limit', '200', '--json'], { env })).out) as unknown[];
+    const facts = { workflowId, deployment: scenario.name, state: 'completed', outcome: 'completed' };
+    expect(listed).toContainEqual(expect.objectContaining({ ...facts, durationMs: expect.any(Number) as number }));
 
     const markdown = await cli(['report', workflowId], { env });
     expect(markdown.out).toContain('Completed');

@@ -57,7 +57,8 @@ describe('a failover that takes the lock over', () => {
       const isFailover = new RegExp(`^${run.handle.workflowId} +drFailover +running`);
       expect((await shown('status', run.handle.workflowId))[0]).toMatch(isFailover);
       // The list of the server comes a moment later.
-      while (!(await shown('list', '--open', '--limit', '200')).some((line) => isFailover.test(line)));
+      const isListed = new RegExp(`^${run.handle.workflowId} +drFailover +${scenario.name} +running`);
+      while (!(await shown('list', '--open', '--limit', '200')).some((line) => isListed.test(line)));
 
       // The signal itself: a failover is a failover already.
       await run.handle.signal('takeOver', { deployment: scenario.name, reason: 'once more' });

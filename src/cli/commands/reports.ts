@@ -7,7 +7,7 @@ import type { Report } from '../../contracts/report';
 import { RunbookError } from '../../errors';
 import { renderHtml, renderMarkdown } from '../../report/render';
 import { digestOf, markIn } from '../../report/run-history';
-import { newCommand, printResult, withRun, withServerOptions, withSession, number } from '../command';
+import { newCommand, printResult, withRun, withRunSession, withServerOptions, withSession, number } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, isNoRun } from '../errors';
@@ -36,9 +36,9 @@ function watchCommand(host: CommandHost): Command {
   ])
     .option('--run-id <id>', 'an earlier run of this Workflow ID')
     .option('--timeout <seconds>', 'stop watching after this time; the run continues', number);
-  return withServerOptions(withRun(command)).action(async (workflowId: string, options: WatchOptions) => {
-    const run = { workflowId, runId: options.runId };
-    await withSession(host.context, options, async (session) => {
+  return withServerOptions(withRun(command)).action(async (given: string, options: WatchOptions) => {
+    await withRunSession(host.context, options, given, async (session, workflowId) => {
+      const run = { workflowId, runId: options.runId };
       host.finish(await watchRun(host.context, session, run, options));
     });
   });
@@ -93,15 +93,15 @@ function reportCommand(host: CommandHost): Command {
     .addOption(new Option('--format <format>', 'default: md, or json with --json').choices(Object.keys(RENDERERS)))
     .option('--verify <file>', 'verify a report that this command wrote, in any format');
   return withServerOptions(withRun(command, '[run]')).action(
-    async (workflowId: string | undefined, options: ReportOptions) => {
+    async (given: string | undefined, options: ReportOptions) => {
       const { runId, format = options.json === true ? 'json' : 'md', verify } = options;
       if (verify !== undefined) {
         const proven = await withSession(context, options, (session) => verifyReport(session, verify));
         return printResult(context, options, { proven }, proven);
       }
-      if (workflowId === undefined)
+      if (given === undefined)
         throw new RunbookError('INVALID_INPUT', 'Which run? Give its Workflow ID, or --verify FILE.');
-      const report = await withSession(context, options, (session) =>
+      const report = await withRunSession(context, options, given, (session, workflowId) =>
         readProvableReport(session, { workflowId, runId }),
       );
       for (const line of RENDERERS[format](report).trimEnd().split('\n')) context.out(line);

@@ -1,47 +1,114 @@
+import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
+import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { Command } from 'commander';
-import { RUNBOOK_NAMES } from '../../contracts/names';
+import { PLAN_ID, RUNBOOK_NAMES } from '../../contracts/names';
 import { commandsFor, shellWord } from '../../contracts/next-commands';
-import { newCommand, number, printResult, withRun, withServerOptions, withSession } from '../command';
+import { newCommand, number, printResult, withRun, withRunSession, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { EXIT } from '../errors';
 import { statusLines } from '../render-status';
 import { readRunView } from '../run';
-import { inLines } from '../../contracts/words';
+import type { TemporalSession } from '../run';
+import { durationText, inLines } from '../../contracts/words';
+import { runOutcome } from '../../contracts/run-facts';
+import type { RunOutcome } from '../../contracts/run-facts';
+import { fieldsOf, textOf } from '../../report/run-record';
 import { columns } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [listCommand(host), statusCommand(host)];
+
+interface ListOptions extends ServerOptions {
+  readonly open?: boolean;
+  readonly all?: boolean;
+  readonly limit: number;
+}
 
 /** `runbook list`: the newest runs of the namespace. */
 function listCommand({ context }: CommandHost): Command {
   const command = newCommand('list', ['runbook list', 'runbook list --open --json'])
     .option('--open', 'only runs that have not ended')
+    .option('--all', 'also samplers and plans')
     .option('--limit <number>', 'maximum number of runs', number, 30);
-  return withServerOptions(command).action(async (options: ServerOptions & { open?: boolean; limit: number }) => {
-    const types = RUNBOOK_NAMES.map((name) => `'${name}'`).join(', ');
-    const query = `WorkflowType IN (${types})${options.open === true ? " AND ExecutionStatus = 'Running'" : ''}`;
-    const runs = await withSession(context, options, async ({ client }) => {
-      const found = [];
-      for await (const { workflowId, runId, type, status, startTime, memo } of client.workflow.list({ query })) {
-        if (found.length >= options.limit) break;
-        const text = (value: unknown) => (typeof value === 'string' ? value : undefined);
-        found.push({
-          ...{ workflowId, runId, runbook: RUNBOOK_NAMES.find((name) => name === memo?.['runbook']) ?? type },
-          ...{ state: status.name.toLowerCase(), startedAt: startTime.toISOString() },
-          // An ended run waits for nothing, whatever its memo says.
-          ...(status.name === 'RUNNING' && {
-            phase: text(memo?.['phase']),
-            waitingFor: text(memo?.['waitingFor']),
-          }),
-        });
-      }
-      return found;
-    });
+  return withServerOptions(command).action(async (options: ListOptions) => {
+    const runs = await withSession(context, options, (session) => readRuns(session, options));
     // Anybody who can write to the namespace can choose IDs and memos.
-    const rows = inLines(runs).map(({ workflowId, runbook, state, phase = '', startedAt, waitingFor = '' }) => {
-      return [shellWord(workflowId), runbook, state, phase, startedAt, waitingFor];
-    });
-    printResult(context, options, runs, rows.length === 0 ? ['No runs.'] : columns(rows));
+    const rows = inLines(runs).map((run) => [
+      ...[shellWord(run.workflowId), run.runbook, run.deployment ?? '-', stateText(run)],
+      ...[`${run.startedAt.slice(0, 19).replace('T', ' ')}Z`, durationText(run.durationMs), run.waitingFor ?? ''],
+    ]);
+    const head = ['WORKFLOW ID', 'RUNBOOK', 'DEPLOYMENT', 'STATE', 'STARTED', 'DURATION', 'WAITS FOR'];
+    const none = options.all === true ? 'No runs.' : 'No runs. Samplers and plans: runbook list --all';
+    printResult(context, options, runs, rows.length === 0 ? [none] : columns([head, ...rows]));
+    if (options.json !== true && runs.some(({ state }) => state === 'failed'))
+      context.err('Whether a failed run had changed anything: runbook report WORKFLOW-ID');
   });
+}
+
+/** The newest runs, as far as Temporal knows them without a worker. */
+async function readRuns({ client }: TemporalSession, { open, all, limit }: ListOptions) {
+  const types = RUNBOOK_NAMES.filter((name) => all === true || name !== 'walSampler').map((name) => `'${name}'`);
+  const query = [
+    `WorkflowType IN (${types.join(', ')})`,
+    ...(all === true ? [] : [`WorkflowId NOT STARTS_WITH '${PLAN_ID}'`]),
+    ...(open === true ? ["ExecutionStatus = 'Running'"] : []),
+  ].join(' AND ');
+  const found: WorkflowExecutionInfo[] = [];
+  for await (const run of client.workflow.list({ query })) {
+    if (found.length >= limit) break;
+    found.push(run);
+  }
+  const runs = [];
+  while (runs.length < found.length)
+    runs.push(
+      ...(await Promise.all(found.slice(runs.length, runs.length + AT_ONCE).map((run) => listed(client, run)))),
+    );
+  return runs;
+}
+
+/** How many ends of runs are read at once. */
+const AT_ONCE = 10;
+const END_DEADLINE_MS = 5_000;
+
+async function listed(client: Client, run: WorkflowExecutionInfo) {
+  const { workflowId, runId, type, status, startTime, closeTime, memo } = run;
+  const noted = (name: string) => textOf(memo?.[name]);
+  const end = await readEnd(client, run);
+  return {
+    ...{ workflowId, runId, runbook: RUNBOOK_NAMES.find((name) => name === memo?.['runbook']) ?? type },
+    ...{ deployment: noted('deployment') ?? end.deployment, state: status.name.toLowerCase() },
+    // An ended run waits for nothing, whatever its memo says.
+    ...(status.name === 'RUNNING' && { phase: noted('phase'), waitingFor: noted('waitingFor') }),
+    ...{ outcome: end.outcome, failure: end.failure, startedAt: startTime.toISOString() },
+    ...{ endedAt: closeTime?.toISOString(), durationMs: (closeTime?.getTime() ?? Date.now()) - startTime.getTime() },
+  };
+}
+
+interface End {
+  readonly outcome?: RunOutcome | undefined;
+  readonly deployment?: string | undefined;
+  /** The code of the error that the run failed with. */
+  readonly failure?: string | undefined;
+}
+
+/** What the last event of an ended run says. A run that was ended from outside, or whose history is gone, says nothing. */
+async function readEnd(client: Client, { workflowId, runId, status }: WorkflowExecutionInfo): Promise<End> {
+  if (status.name !== 'COMPLETED' && status.name !== 'FAILED') return {};
+  const handle = client.workflow.getHandle<() => Promise<unknown>>(workflowId, runId, { followRuns: false });
+  try {
+    const result = fieldsOf(await client.withDeadline(Date.now() + END_DEADLINE_MS, () => handle.result()));
+    return { outcome: runOutcome.safeParse(result['outcome']).data, deployment: textOf(result['deployment']) };
+  } catch (error) {
+    const cause = error instanceof WorkflowFailedError ? error.cause : undefined;
+    return { failure: cause instanceof ApplicationFailure ? (cause.type ?? undefined) : undefined };
+  }
+}
+
+/** What a run does, or how it ended. */
+function stateText({ state, phase, outcome, failure }: Awaited<ReturnType<typeof listed>>): string {
+  if (state === 'running') return phase === undefined ? state : `${state}: ${phase}`;
+  if (state === 'failed') return failure === undefined ? state : `${state}: ${failure}`;
+  if (state !== 'completed') return state;
+  return outcome ?? 'ended, outcome unknown';
 }
 
 /** `runbook status`: what a run does, what it waits for, and the exact command for each missing person. */
@@ -51,9 +118,11 @@ function statusCommand({ context, finish }: CommandHost): Command {
     'runbook status deployment:payments --json',
   ]).option('--run-id <id>', 'an earlier run of this Workflow ID');
   return withServerOptions(withRun(command)).action(
-    async (workflowId: string, options: ServerOptions & { runId?: string }) => {
+    async (given: string, options: ServerOptions & { runId?: string }) => {
       const { runId } = options;
-      const view = await withSession(context, options, (session) => readRunView(session, { workflowId, runId }));
+      const view = await withRunSession(context, options, given, (session, workflowId) =>
+        readRunView(session, { workflowId, runId }),
+      );
       const answered = view.status !== undefined;
       const next = view.status?.waiting.flatMap((each) => commandsFor(view.workflowId, each)) ?? [];
       printResult(context, options, { ...view, answered, next }, statusLines(view));

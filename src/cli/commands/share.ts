@@ -11,7 +11,7 @@ import { namedSigner } from '../../documents/invitation';
 import { parseOperationToken, parseShare } from '../../documents/key-shares';
 import { RunbookError } from '../../errors';
 import { publicKeyOf } from '../../keys';
-import { newCommand, printResult, withRun, withServerOptions, withSession, collect } from '../command';
+import { newCommand, printResult, withRun, withRunSession, withServerOptions, collect, workflowIdOf } from '../command';
 import type { CommandHost, ServerOptions, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { fetchInvitation, readAndConfirm } from '../invitation';
@@ -76,22 +76,22 @@ function givingCommand(host: CommandHost, gives: Gives): Command {
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of one from the run')
     .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
     .option('--envelope-file <file>', 'send an envelope that a holder created offline; asks for nothing');
-  return withStatementOptions(command).action(async (workflowId: string, given: ShareOptions) => {
+  return withStatementOptions(command).action(async (word: string, given: ShareOptions) => {
     const { context } = host;
     const { envelopeFile, invitationFile, print } = given;
     if (envelopeFile !== undefined) {
       const envelope = readEnvelopeText(await readTextFile(envelopeFile));
-      return withSession(context, given, (session) =>
+      return withRunSession(context, given, word, (session, workflowId) =>
         giveSignal(host, given, session, { workflowId }, SIGNALS.share, envelope),
       );
     }
     const options = { ...given, holder: await personOf(context, given.holder, '--holder') };
     const inFile = invitationFile === undefined ? undefined : await readTextFile(invitationFile);
     if (inFile !== undefined && print === true) {
-      const { input } = await answer(context, gives, options, inFile, { workflowId });
+      const { input } = await answer(context, gives, options, inFile, { workflowId: workflowIdOf(word) });
       return context.out(jsonText(input));
     }
-    await withSession(context, options, async (session) => {
+    await withRunSession(context, options, word, async (session, workflowId) => {
       const { client, namespace } = session;
       const text = inFile ?? (await fetchInvitation(session, workflowId)).invitation;
       const runId = inFile === undefined ? undefined : (await describe(client, { workflowId })).runId;
@@ -129,8 +129,11 @@ async function answer(context: CliContext, gives: Gives, options: ShareOptions, 
  */
 function invitationCommand({ context }: CommandHost): Command {
   const command = newCommand('invitation', ['runbook invitation deployment:payments > invitation.txt']);
-  return withServerOptions(withRun(command)).action(async (workflowId: string, options: ServerOptions) => {
-    const { invitation } = await withSession(context, options, (session) => fetchInvitation(session, workflowId));
+  return withServerOptions(withRun(command)).action(async (given: string, options: ServerOptions) => {
+    const { invitation, workflowId } = await withRunSession(context, options, given, async (session, workflowId) => ({
+      ...(await fetchInvitation(session, workflowId)),
+      workflowId,
+    }));
     const signer = namedSigner(invitation);
     const fingerprint = signer === undefined ? undefined : spokenFingerprint(signer);
     printResult(context, options, { workflowId, invitation, fingerprint }, [invitation]);

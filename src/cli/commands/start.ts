@@ -3,7 +3,7 @@ import { userInfo } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import type { Command } from 'commander';
-import { RUNBOOK_NAMES, lockWorkflowId, webUiLink } from '../../contracts/names';
+import { PLAN_ID, RUNBOOK_NAMES, lockWorkflowId, webUiLink } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
 import { nextCommandOf, shellLine } from '../../contracts/next-commands';
 import { readinessResult } from '../../contracts/readiness';
@@ -179,7 +179,7 @@ async function runToTakeOver(
  */
 function startWorkflowId(runbook: RunbookName, input: CheckedInput): string {
   const { deployment, cluster, dryRun, object } = input;
-  if (dryRun) return `plan:${cluster ?? deployment}:${randomUUID()}`;
+  if (dryRun) return `${PLAN_ID}${cluster ?? deployment}:${randomUUID()}`;
   const passesOrder = runbook === 'drFailover' && object['takeOverDocument'] !== undefined;
   const lock = passesOrder ? undefined : lockWorkflowId(runbook, input);
   return lock ?? `${runbook}:${deployment}:${randomUUID()}`;

@@ -8,7 +8,7 @@ import { DECISION_ACTIONS, SIGNALS } from '../../contracts/signals';
 import { escapeUntrusted } from '../../contracts/words';
 import { RunbookError } from '../../errors';
 import { failoverInputDigest } from '../../keys';
-import { newCommand, withSession } from '../command';
+import { newCommand, withRunSession } from '../command';
 import type { CommandHost } from '../command';
 import { approvalLines, unsignedLines } from '../render-plan';
 import { describe, readAnsweredView } from '../run';
@@ -54,7 +54,7 @@ function approveCommand(host: CommandHost): Command {
     // A digest that begins with a hyphen (one in 64) arrives with a leading space.
     .option('--plan-digest <digest>', 'approve only if this is the plan', (digest) => digest.trim())
     .option('-y, --yes', 'do not ask (for scripts); needs --plan-digest');
-  return withStatementOptions(command).action(async (workflowId: string, options: ApproveOptions) => {
+  return withStatementOptions(command).action(async (given: string, options: ApproveOptions) => {
     const { context } = host;
     const { gate, comment, planDigest, yes } = options;
     const verdict = options.reject === true ? 'reject' : 'approve';
@@ -63,7 +63,7 @@ function approveCommand(host: CommandHost): Command {
         needed: '--plan-digest with the digest of the plan that you read',
         next: 'Nothing was sent. Run the command without --yes: it shows the plan, with its digest in the first line, and asks.',
       });
-    await withSession(context, options, async (session) => {
+    await withRunSession(context, options, given, async (session, workflowId) => {
       const { run, plan, status } = await planUnderApproval(session, workflowId);
       const name = await personOf(context, options.name);
       if (planDigest !== undefined && planDigest !== plan.digest)
@@ -124,8 +124,8 @@ function decideCommand(host: CommandHost): Command {
     .addOption(new Option('--action <action>', 'what to do').choices(DECISION_ACTIONS).makeOptionMandatory())
     .option('--reason <text>', 'why; shown in the report (default: prompt)')
     .option(...NAME_OPTION);
-  return withStatementOptions(command).action(async (workflowId: string, options: DecideOptions) => {
-    await withSession(host.context, options, async (session) => {
+  return withStatementOptions(command).action(async (given: string, options: DecideOptions) => {
+    await withRunSession(host.context, options, given, async (session, workflowId) => {
       const { action } = options;
       const view = await readAnsweredView(session, { workflowId });
       const parked = openParking(view.status, options.parking);
@@ -160,10 +160,10 @@ function controlCommands(host: CommandHost): Command[] {
     const command = newCommand(word, [`runbook ${word} deployment:payments --name ada --reason "wrong window"`])
       .option(...NAME_OPTION)
       .option('--reason <text>', 'why; shown in the report');
-    return withStatementOptions(command).action(async (workflowId: string, options: StatementOptions) => {
+    return withStatementOptions(command).action(async (given: string, options: StatementOptions) => {
       const { reason } = options;
       refusePlainShare({ reason });
-      await withSession(host.context, options, async (session) => {
+      await withRunSession(host.context, options, given, async (session, workflowId) => {
         const { runId, memo } = await describe(session.client, { workflowId });
         const run = { workflowId, runId };
         const name = await personOf(host.context, options.name);
