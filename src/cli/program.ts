@@ -9,6 +9,7 @@ import type { ExitCode } from './errors';
 import { RunbookError } from '../errors';
 import { processFacts, refuseUnsafeStart } from '../process-guard';
 import { terminalLine } from '../contracts/words';
+import { withPersonalSettings } from './personal-settings';
 import { colored, wrapped } from './text';
 
 /**
@@ -93,15 +94,29 @@ export function lineByLine(context: CliContext): CliContext {
   };
 }
 
+/** Programs and set-up take nothing from a person's settings; `join` writes them. */
+const WITHOUT_SETTINGS = ['join', 'init', 'worker', 'gateway', 'simulator', 'dev'];
+
+/** The same context, with a person's stored settings once a command asks for its environment. */
+function withSettings(context: CliContext, command: string): CliContext {
+  let settled = WITHOUT_SETTINGS.includes(command) ? context.env : undefined;
+  return {
+    ...context,
+    get env() {
+      return (settled ??= withPersonalSettings(context.env));
+    },
+  };
+}
+
 /** Runs one command line. Never throws: errors are printed and mapped to the exit code. */
 export async function runCli(words: readonly string[], given: CliContext): Promise<ExitCode> {
-  const context = lineByLine(given);
+  const asked = (words[0] === 'help' ? words[1] : words[0]) ?? '';
+  const context = withSettings(lineByLine(given), asked);
   let code: ExitCode = EXIT.ok;
-  const asked = words[0] === 'help' ? words[1] : words[0];
-  const program = buildProgram({ context, finish: (given) => (code = given) }, asked ?? '');
+  const program = buildProgram({ context, finish: (given) => (code = given) }, asked);
   try {
     refuseUnsafeStart(processFacts(given.env));
-    refuseLeftOut(asked ?? '');
+    refuseLeftOut(asked);
     // A leading space keeps such a word from being parsed as an option. The commands trim it.
     const parsed = words.map((word) => (HYPHENATED.test(word) ? ` ${word}` : word));
     await program.parseAsync(parsed, { from: 'user' });

@@ -156,7 +156,7 @@ export async function readTextFile(path: string): Promise<string> {
 
 /** @throws RunbookError `INVALID_INPUT` if the file exists: a key is never overwritten */
 export async function writeSecretFile(path: string, content: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   try {
     await writeFile(path, content, { mode: 0o600, flag: 'wx' });
   } catch (error) {

@@ -1,4 +1,5 @@
-import { stat, writeFile } from 'node:fs/promises';
+import { mkdir, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Command } from 'commander';
 import { RunbookError } from '../../errors';
 import {
@@ -21,8 +22,16 @@ import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT, pinsPath } from '../invitation';
-import { confirmed, writeSecretFile, personalKeyFile, readTextFile, signingKey } from '../secret-input';
+import {
+  personalSettingsFile,
+  readPersonalSettings,
+  settingsToStore,
+  storePersonalSettings,
+  withPersonalSettings,
+} from '../personal-settings';
+import { confirmed, writeSecretFile, personalFolder, personalKeyFile, readTextFile, signingKey } from '../secret-input';
 import { shellLine } from '../../contracts/next-commands';
+import { oneLine } from '../../contracts/words';
 
 export const commands = (host: CommandHost): Command[] => [keysCommand(host), joinCommand(host)];
 
@@ -195,52 +204,96 @@ const SHORTEST_PASSPHRASE = 16;
 /** One group of a generated passphrase. */
 const LAST_CHARACTERS = 5;
 
-interface JoinOptions extends TrustOptions {
+/** The options of `join` that say how Temporal is reached, each with its variable; named as in the `temporal` CLI. */
+const SERVER_FLAGS = {
+  address: ['--address <host:port>', 'TEMPORAL_ADDRESS', 'the Temporal server that you will use'],
+  namespace: ['--namespace <name>', 'TEMPORAL_NAMESPACE', 'its namespace'],
+  tlsCaPath: ['--tls-ca-path <file>', 'TEMPORAL_TLS_SERVER_CA_CERT_PATH', "PEM file of the server's CA"],
+  tlsCertPath: ['--tls-cert-path <file>', 'TEMPORAL_TLS_CLIENT_CERT_PATH', 'PEM file of your client certificate'],
+  tlsKeyPath: ['--tls-key-path <file>', 'TEMPORAL_TLS_CLIENT_KEY_PATH', 'PEM file of its key'],
+  tlsServerName: ['--tls-server-name <name>', 'TEMPORAL_TLS_SERVER_NAME', "name in the server's certificate"],
+} as const satisfies Readonly<Record<string, readonly [flags: string, variable: string, description: string]>>;
+type ServerFlag = keyof typeof SERVER_FLAGS;
+
+interface JoinOptions extends TrustOptions, Readonly<Partial<Record<ServerFlag, string>>> {
   readonly keyFile?: string;
   readonly passphraseFile?: string;
 }
 
 /** `runbook join`: everything that a person does once, on their own machine. */
 function joinCommand({ context }: CommandHost): Command {
-  return newCommand('join', ['runbook join production/ada/KID:KEY'])
+  const command = newCommand('join', [
+    'runbook join production/ada/KID:KEY --address temporal.example:7233 --namespace runbooks',
+  ])
     .argument('<line>', 'the line that "runbook init" printed for you')
     .option('--key-file <file>', 'your key (default: RUNBOOKS_KEY_FILE, or NAME.key in your configuration folder)')
     .option(
       '--passphrase-file <file>',
       'read the passphrase from a file (default: generate one, and print it once on standard error)',
     )
-    .option('-y, --yes', "do not ask: you already compared the workers' fingerprint, and you store the passphrase")
-    .action(async (line: string, options: JoinOptions) => {
-      const { names, key: workers } = readKeyLine(line, 'init', ['ENVIRONMENT', 'NAME']);
-      const [environment = '', name = ''] = names;
-      const usual = personalKeyFile(context.env, name);
-      const file = options.keyFile ?? usual;
-      await pinAfterComparing(context, environment, formatPublicKey(workers), options);
-      const key = await ownKey(context, options, file);
-      const send = `${name}/${formatPublicKey(key)}`;
-      // Beside the key: reading the public line needs no passphrase.
-      await writeFile(publicLineFile(file), `${send}\n`);
-      const fingerprint = spokenFingerprint(key.kid);
-      const ofTemporal = ['TEMPORAL_ADDRESS', 'TEMPORAL_NAMESPACE'].flatMap((each) => {
-        const value = context.env[each];
-        return value ? [shellLine('export', `${each}=${value}`)] : [];
-      });
-      const variables = [
-        ...ofTemporal,
-        shellLine('export', `RUNBOOKS_PERSON=${name}`),
-        ...(file === usual ? [] : [shellLine('export', `RUNBOOKS_KEY_FILE=${file}`)]),
-      ];
-      printResult(context, options, { name, environment, file, kid: key.kid, line: send, fingerprint, variables }, [
-        `Pinned for "${environment}": ${spokenFingerprint(workers.kid)}`,
-        `Your key: ${file}`,
-        'Send this line to the operators. It contains no secret:',
-        `  ${send}`,
-        'When they call you, compare its fingerprint by voice:',
-        `  ${fingerprint}`,
-        'Add this to your shell profile. The commands that a run shows then work unchanged:',
-        ...variables.map((each) => `  ${each}`),
-      ]);
-    });
+    .option('-y, --yes', "do not ask: you already compared the workers' fingerprint, and you store the passphrase");
+  for (const [flags, variable, description] of Object.values(SERVER_FLAGS))
+    command.option(flags, `${description} (default: ${variable})`);
+  return command.action(async (line: string, options: JoinOptions) => {
+    const { names, key: workers } = readKeyLine(line, 'init', ['ENVIRONMENT', 'NAME']);
+    const [environment = '', name = ''] = names;
+    const env = await joinedEnvironment(context.env, name, options);
+    const file = options.keyFile ?? personalKeyFile(env, name);
+    await mkdir(personalFolder(env), { recursive: true, mode: 0o700 });
+    await pinAfterComparing({ ...context, env }, environment, formatPublicKey(workers), options);
+    const key = await ownKey(context, options, file);
+    const send = `${name}/${formatPublicKey(key)}`;
+    // Beside the key: reading the public line needs no passphrase.
+    await writeFile(publicLineFile(file), `${send}\n`);
+    const fingerprint = spokenFingerprint(key.kid);
+    const usual = join(personalFolder(env), `${name}.key`);
+    const { RUNBOOKS_PERSON: before } = readPersonalSettings(env);
+    const settings = settingsToStore({ ...env, RUNBOOKS_KEY_FILE: file === usual ? undefined : file });
+    await storePersonalSettings(env, settings);
+    printResult(context, options, { name, environment, file, kid: key.kid, line: send, fingerprint, settings }, [
+      `Pinned for "${environment}": ${spokenFingerprint(workers.kid)}`,
+      `Your key: ${file}`,
+      'Send this line to the operators. It contains no secret:',
+      `  ${send}`,
+      'When they call you, compare its fingerprint by voice:',
+      `  ${fingerprint}`,
+      ...storedLines(env, settings, before),
+    ]);
+  });
+}
+
+/**
+ * The environment with the options, and with what an earlier `join` stored.
+ *
+ * @throws RunbookError `NOT_FOUND` if it names a file that cannot be read
+ */
+async function joinedEnvironment(
+  given: NodeJS.ProcessEnv,
+  name: string,
+  options: JoinOptions,
+): Promise<NodeJS.ProcessEnv> {
+  const named = (Object.keys(SERVER_FLAGS) as ServerFlag[]).flatMap((flag) => {
+    const value = options[flag];
+    return value === undefined ? [] : [[SERVER_FLAGS[flag][1], value] as const];
+  });
+  const variables: NodeJS.ProcessEnv = Object.fromEntries(named);
+  const env = withPersonalSettings({ ...given, ...variables, RUNBOOKS_PERSON: name });
+  for (const variable of Object.keys(settingsToStore(env)).filter((each) => each.endsWith('_PATH')))
+    await readTextFile(env[variable] ?? '');
+  return env;
+}
+
+function storedLines(env: NodeJS.ProcessEnv, settings: Readonly<Record<string, string>>, before?: string): string[] {
+  const was = before === undefined || before === settings['RUNBOOKS_PERSON'] ? '' : ` (until now: ${before})`;
+  const serverIsKnown = Object.keys(settings).some((each) => /^TEMPORAL_(ADDRESS|PROFILE|CONFIG_FILE)$/.test(each));
+  return [
+    `Stored in ${personalSettingsFile(env)}, for every command of yours. Variables of your shell override it:`,
+    ...Object.entries(settings).map(
+      ([variable, value]) => `  ${oneLine(`${variable}=${value}`)}${variable === 'RUNBOOKS_PERSON' ? was : ''}`,
+    ),
+    ...(serverIsKnown ? [] : ['No Temporal server is stored. Run the same command with --address and --namespace.']),
+    ...(env['TEMPORAL_API_KEY'] ? ['TEMPORAL_API_KEY is not stored: set it in each shell.'] : []),
+  ];
 }
 
 /** The existing key, or a new one: a person who joins a second environment keeps their key. */
