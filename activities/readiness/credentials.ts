@@ -57,6 +57,9 @@ async function credentialOf(context: ServiceContext, { name, part }: ClusterRead
   const judged = await readChecks(context.execution.signal, asked, async (signal) => {
     const facts = await credentialFacts(source, () => own.credential(), Object.keys(rights), signal);
     if (!facts.usable) return credentialWorks(own.entry, facts);
+    // A login is repeated by the workers.
+    if (facts.ttlSeconds !== undefined && !('method' in own.entry.credential))
+      context.expiries.set(name, context.now + facts.ttlSeconds * 1_000);
     const lives = credentialLives(own.entry, facts);
     const near = lives.verdict === 'ok' && endsSoon(facts, context.deployment.readiness.tokenLifeMs);
     const next = 'Nothing renews it: make sure that its source gets a new one before it expires.';

@@ -45,7 +45,14 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
     recorded('the last readiness check cannot be read', () => lastCheck.get(execution.records, name)),
   ]);
   const access = (cluster: string) => clusters.of(name, cluster);
-  const context: ServiceContext = { ...topology, execution, access, now: Date.now(), proofs: new Map() };
+  const context: ServiceContext = {
+    ...topology,
+    execution,
+    access,
+    now: Date.now(),
+    proofs: new Map(),
+    expiries: new Map(),
+  };
   execution.progress('reading credentials and filters');
   const checks = await allChecks(signal, {
     ...serviceGroups(execution.inventory, context),
@@ -60,7 +67,11 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
     worker: () => workerChecks(deployment),
     rehearsals: () => rehearsalChecks(context),
   });
-  const readiness = summarize(topology, pointsOf(checks), earlier, context.now);
+  const credentials = [...context.expiries].map(([cluster, at]) => ({
+    cluster,
+    expiresAt: new Date(at).toISOString(),
+  }));
+  const readiness = { ...summarize(topology, pointsOf(checks), earlier, context.now), credentials };
   await notifyChange(readiness, earlier);
   await keepReadiness(context, readiness, began);
   return {
@@ -97,7 +108,14 @@ export async function assessService(
   try {
     const topology = await readTopology({ clusters, signal }, findDeployment(inventory, name));
     const access = (cluster: string) => clusters.of(name, cluster);
-    const context: ServiceContext = { ...topology, execution: { signal }, access, now: Date.now(), proofs: new Map() };
+    const context: ServiceContext = {
+      ...topology,
+      execution: { signal },
+      access,
+      now: Date.now(),
+      proofs: new Map(),
+      expiries: new Map(),
+    };
     const plans = { plans: () => planChecks(context, Promise.resolve(false), false) };
     return pointsOf(await allChecks(signal, { ...serviceGroups(inventory, context), ...plans }));
   } finally {

@@ -55,6 +55,8 @@ export interface ServiceContext extends Topology {
    * if it refused a token for certain, or the rights of a token are gone: then an earlier proof is withdrawn.
    */
   readonly proofs: Map<string, BatchTokenProof | undefined>;
+  /** When the workers' tokens expire that nothing renews, by cluster, epoch ms. */
+  readonly expiries: Map<string, number>;
 }
 
 type Reading = Omit<ClusterReading, 'part' | 'drSet'>;

@@ -45,5 +45,7 @@ export const readinessResult = z.object({
   ),
   /** Red points first. */
   points: z.array(readinessPoint),
+  /** When the workers' tokens expire that nothing renews, as far as a primary said so. */
+  credentials: z.array(z.object({ cluster: z.string(), expiresAt: z.string() })).optional(),
 });
 export type ReadinessResult = z.infer<typeof readinessResult>;

@@ -54,8 +54,17 @@ export interface RunObjectives {
   readonly unprotectedMs?: number | undefined;
 }
 
-export type RunPhase =
-  'checking' | 'waiting-for-people' | 'preparing' | 'working' | 'outage' | 're-protecting' | 'finishing' | 'finished';
+export const RUN_PHASES = [
+  'checking',
+  'waiting-for-people',
+  'preparing',
+  'working',
+  'outage',
+  're-protecting',
+  'finishing',
+  'finished',
+] as const;
+export type RunPhase = (typeof RUN_PHASES)[number];
 
 /** How a run ended. */
 export const runOutcome = z.enum(['completed', 'planned', 'refused', 'aborted', 'rolled-back', 'handed-over']);

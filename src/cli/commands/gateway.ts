@@ -3,8 +3,10 @@ import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { Client, Connection } from '@temporalio/client';
 import type { Command } from 'commander';
+import { programVersion } from '../../dev-server/locations';
 import { errnoOf, RunbookError } from '../../errors';
 import { isLoopback } from '../../gateway/listening';
+import { openMetrics } from '../../gateway/metrics/server';
 import { openReceiver, secretsOf } from '../../gateway/receive/server';
 import { openDoor } from '../../gateway/server';
 import type { DoorSide } from '../../gateway/server';
@@ -21,6 +23,7 @@ interface GatewayOptions extends ServerOptions {
   readonly frontend?: string;
   readonly operators?: string;
   readonly receive?: string;
+  readonly metrics?: string;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly clientCa?: string;
@@ -34,6 +37,7 @@ function gatewayCommand({ context }: CommandHost): Command {
     'runbook gateway --frontend 127.0.0.1:7335 --operators 127.0.0.1:7336 --certificate-header x-client-certificate',
     'runbook gateway --frontend 10.1.0.9:7235 --tls-cert gateway.pem --tls-key gateway.key --client-ca people.pem',
     'runbook gateway --receive 127.0.0.1:8420',
+    'runbook gateway --metrics 127.0.0.1:9464',
   ])
     .option('--frontend <host:port>', 'where holders and approvers connect; without TLS: a loopback address')
     .option('--operators <host:port>', 'where operators connect, who may also start runs; with --frontend')
@@ -41,6 +45,7 @@ function gatewayCommand({ context }: CommandHost): Command {
       '--receive <host:port>',
       "where incident tools send signed webhooks, which start the runs of the inventory's triggers; without TLS: a loopback address",
     )
+    .option('--metrics <host:port>', 'where Prometheus scrapes /metrics: readiness, runs, replication, credentials')
     .option('--tls-cert <file>', "the gateway's certificate (PEM); --frontend then asks for client certificates")
     .option('--tls-key <file>', "the certificate's key (PEM)")
     .option('--client-ca <file>', 'who signs the client certificates of holders and approvers (PEM)')
@@ -53,10 +58,11 @@ function gatewayCommand({ context }: CommandHost): Command {
     const doors = [
       ...(options.frontend === undefined ? [] : [() => openForPeople(context, options, options.frontend ?? '')]),
       ...(options.receive === undefined ? [] : [() => openForTools(context, options, options.receive ?? '')]),
+      ...(options.metrics === undefined ? [] : [() => openForMonitoring(context, options, options.metrics ?? '')]),
     ];
     if (doors.length === 0 || (options.operators !== undefined && options.frontend === undefined))
       throw new RunbookError('INVALID_INPUT', 'The gateway has no door to open.', {
-        needed: '--frontend (for --operators too), --receive',
+        needed: '--frontend (for --operators too), --receive, or --metrics',
         next: 'Name at least one address. "runbook gateway --help" has examples.',
       });
     const opened: { close(): unknown }[] = [];
@@ -94,10 +100,52 @@ async function openForPeople(context: CliContext, options: GatewayOptions, peopl
 /** How often the inventory file is checked for changes. */
 const INVENTORY_POLL_MS = 2_000;
 
+/** The inventory in force: a file that changed and has a mistake does not count. */
+async function openInventory({ env, err }: CliContext) {
+  const inForce = await InventoryInForce.open(inventoryPath(env));
+  const reload = async (): Promise<void> => {
+    const became = await inForce.look();
+    if (became === 'taken') err('The inventory file has changed: the new inventory is in force now.');
+    if (became === 'refused')
+      err(`The inventory file is refused; the previous one stays in force. ${inForce.refusal?.message ?? ''}`);
+  };
+  const reloading = setInterval(() => void reload(), INVENTORY_POLL_MS);
+  return { current: () => inForce.current, close: () => clearInterval(reloading) };
+}
+
+/** Shows what is known to monitoring. */
+async function openForMonitoring(context: CliContext, options: GatewayOptions, address: string) {
+  const tls = await tlsOf(options);
+  const inForce = await openInventory(context);
+  const { client, namespace, server, close } = clientOf(context, options);
+  const closeAll = async (): Promise<void> => {
+    inForce.close();
+    await close();
+  };
+  try {
+    const taskQueue = taskQueueSetting(context.env);
+    const version = programVersion();
+    const door = await openMetrics({ address, tls, client, namespace, taskQueue, version, inventory: inForce.current });
+    const scheme = tls === undefined ? 'http' : 'https';
+    if (tls === undefined && !isLoopback(address))
+      context.err(`Warning: everybody who reaches ${address} can read the metrics. They contain no secret.`);
+    context.err(`Metrics on ${scheme}://${door.address}/metrics of Temporal at ${server}, namespace ${namespace}.`);
+    return {
+      close: async () => {
+        await door.close();
+        await closeAll();
+      },
+    };
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+}
+
 /** Starts runs for the messages of incident tools. */
 async function openForTools(context: CliContext, options: GatewayOptions, address: string) {
-  const inForce = await InventoryInForce.open(inventoryPath(context.env));
-  const { triggers, temporal } = inForce.current;
+  const inForce = await openInventory(context);
+  const { triggers, temporal } = inForce.current();
   if (triggers.length === 0)
     throw new RunbookError('INVALID_INPUT', 'The inventory has no triggers: the gateway would refuse every message.', {
       needed: 'triggers in the file that RUNBOOKS_INVENTORY names',
@@ -106,31 +154,24 @@ async function openForTools(context: CliContext, options: GatewayOptions, addres
   // A secret that cannot be read would be noticed at the first incident.
   for (const trigger of triggers) await secretsOf(trigger);
   const { client, namespace, server, close } = clientOf(context, options);
-  const reload = async (): Promise<void> => {
-    const became = await inForce.look();
-    if (became === 'taken') context.err('The inventory file has changed: the new triggers are in force now.');
-    if (became === 'refused')
-      context.err(`The inventory file is refused; the previous one stays. ${inForce.refusal?.message ?? ''}`);
-  };
-  const reloading = setInterval(() => void reload(), INVENTORY_POLL_MS);
   try {
     const webUi = context.env['RUNBOOKS_TEMPORAL_UI'] || temporal.uiAddress;
     const door = await openReceiver({
       ...{ address, client, namespace, webUi, taskQueue: taskQueueSetting(context.env) },
       tls: await tlsOf(options),
-      inventory: () => inForce.current,
+      inventory: inForce.current,
       log: context.err,
     });
     context.err(`Receiving webhooks on ${door.address} for Temporal at ${server}, namespace ${namespace}.`);
     return {
       close: async () => {
-        clearInterval(reloading);
+        inForce.close();
         await door.close();
         await close();
       },
     };
   } catch (error) {
-    clearInterval(reloading);
+    inForce.close();
     await close();
     throw error;
   }
