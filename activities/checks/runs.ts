@@ -10,14 +10,14 @@ import { check, notCheckable } from './check';
 export type OpenRun = NonNullable<Awaited<ReturnType<typeof openRun>>>;
 
 const text = z.string().optional().catch(undefined);
-const memoTexts = z.object({ phase: text, deployment: text });
+const memoTexts = z.object({ phase: text, deployment: text, runbook: text });
 
 /** The open run under a Workflow ID; undefined if there is none. Read-only: the run does not notice. */
 export async function openRun(workflowId: string) {
   const { workflow } = currentExecution().temporal;
   try {
-    const { type, runId, status, memo = {} } = await workflow.getHandle(workflowId).describe();
-    return status.name === 'RUNNING' ? { type, runId, ...memoTexts.parse(memo) } : undefined;
+    const { type, runId, status, taskQueue, memo = {} } = await workflow.getHandle(workflowId).describe();
+    return status.name === 'RUNNING' ? { type, runId, taskQueue, ...memoTexts.parse(memo) } : undefined;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return undefined;
     throw error;

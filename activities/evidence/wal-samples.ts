@@ -11,6 +11,7 @@ import { attest, isAttested } from '../../src/keys';
 import type { Finding } from '../../src/contracts/run-facts';
 import { walSamplerIdPrefix, walSampling } from '../../src/contracts/observations';
 import type { SealKeyring } from '../../src/keys';
+import { ServiceWatch } from '../alarms/watch';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityDependencies } from '../execution';
 import { currentExecution } from '../execution';
@@ -22,7 +23,8 @@ const MAX_ROWS = 2_500;
 /* Samples of WAL indexes, heartbeats and canaries (interface 4.1 and 4.2: `status`; unauthenticated). */
 
 /**
- * Samples all clusters at once, every `everyMs` from start to start. A cluster that does not answer is never a failure.
+ * Samples all clusters at once, every `everyMs` from start to start, and notifies people of what the samples show. A
+ * cluster that does not answer is never a failure.
  * With many clusters, it takes fewer samples, so that the result does not become too large.
  */
 export async function sampleWal(input: {
@@ -37,13 +39,17 @@ export async function sampleWal(input: {
   const wanted = Math.min(asked, Math.max(1, Math.floor(MAX_ROWS / accesses.length)));
   const samples: WalSample[] = [];
   const from = Date.now();
+  const watch = new ServiceWatch(execution, deployment);
   while (samples.length < wanted) {
     const due = from + samples.length * everyMs;
     if (due > Date.now()) await delay(due - Date.now(), undefined, { signal });
     const at = Date.now();
-    samples.push({ at, clusters: await Promise.all(accesses.map((access) => sampleCluster(access, signal))) });
+    const sample = { at, clusters: await Promise.all(accesses.map((access) => sampleCluster(access, signal))) };
+    samples.push(sample);
+    watch.look(sample);
     execution.progress(`${samples.length} of ${wanted} samples taken`);
   }
+  await watch.end();
   const sampling: WalSampling = { deployment, from, to: Date.now(), samples };
   const facts = { deployment, kind: 'wal-samples', time: sampling.to } as const;
   return { ...sampling, attested: attest(sealKeyring, facts, sampling) };
@@ -72,8 +78,11 @@ async function sampleCluster({ entry, client }: ClusterAccess, signal: AbortSign
   }
 }
 
+/** The connection of a secondary that lists no primary. */
+const BROKEN_OFF: readonly string[] = ['transient_failure', 'shutdown'];
+
 function sampled(replication: ReplicationObservation): SampledReplication | undefined {
-  const { mode, state, setId, lastWal, lastRemoteWal, peers } = replication;
+  const { mode, state, setId, lastWal, lastRemoteWal, peers, connectionState = '' } = replication;
   if (mode === 'disabled' || mode === 'unsupported') return undefined;
   const canaries = peers.flatMap(({ canaryAgeMs }) => canaryAgeMs ?? []);
   return {
@@ -82,7 +91,12 @@ function sampled(replication: ReplicationObservation): SampledReplication | unde
     setId,
     lastWal,
     lastRemoteWal,
-    connected: peers.length === 0 ? undefined : peers.some((peer) => peer.connected),
+    connected:
+      peers.length > 0
+        ? peers.some((peer) => peer.connected)
+        : BROKEN_OFF.includes(connectionState)
+          ? false
+          : undefined,
     heartbeatAgeMs: heartbeatAge(replication),
     canaryAgeMs: canaries.length === 0 ? undefined : Math.min(...canaries),
   };

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { RUNBOOK_NAMES, webUiLink } from '../../src/contracts/names';
+import { RUNBOOK_NAMES, deploymentWorkflowId, webUiLink } from '../../src/contracts/names';
 import { nextCommandOf, shellLine } from '../../src/contracts/next-commands';
 import type { NextCommand } from '../../src/contracts/next-commands';
-import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
-import type { Notification } from '../../src/contracts/notifications';
+import { NOTIFICATION_EVENTS, SEEN, SERVICE_ALARMS } from '../../src/contracts/notifications';
+import type { Notification, Seen } from '../../src/contracts/notifications';
 import { GATE_NAMES } from '../../src/contracts/plan';
 import { readinessResult } from '../../src/contracts/readiness';
 import { escapeUntrusted, verdictsText } from '../../src/contracts/words';
@@ -63,7 +63,7 @@ function factsSchema({ people }: Inventory, isCluster: (name: string) => boolean
     at: time,
     subject: z
       .string()
-      .regex(/^(run|outage|protection|(wait|finding):[A-Za-z0-9:-]{1,80})$/)
+      .regex(/^(run|outage|protection|(wait|finding|alarm):[A-Za-z0-9:-]{1,80})$/)
       .catch('run'),
     tookOver: known(z.enum(RUNBOOK_NAMES)),
     inOutage: known(z.boolean()),
@@ -76,6 +76,16 @@ function factsSchema({ people }: Inventory, isCluster: (name: string) => boolean
     words: anyText,
     leftToDo: texts,
     waiting: known(waiting),
+    alarm: known(
+      z.object({
+        kind: z.enum(SERVICE_ALARMS),
+        drSet: known(z.string().regex(/^[a-z0-9-]{1,100}$/)),
+        seen: z.array(z.object({ cluster, how: z.enum(SEEN) })).max(200),
+        primary: known(cluster),
+        run: known(z.object({ runbook: z.enum(RUNBOOK_NAMES), started: z.boolean() })),
+        runsFail: known(z.boolean()),
+      }),
+    ),
   });
 }
 
@@ -103,8 +113,8 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
   return {
     /** The same if the same notification is sent twice. */
     id: `${ns}/${wid}/${rid}/${number}`,
-    /** The same for an event and its end. */
-    subject: `${ns}/${wid}/${rid}/${subject}`,
+    /** The same for an event and its end, which another run of `walSampler` may notice. */
+    subject: event.startsWith('service-alarm') ? `${ns}/${deployment}/${subject}` : `${ns}/${wid}/${rid}/${subject}`,
     event,
     severity,
     at: new Date(at).toISOString(),
@@ -122,7 +132,7 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
       ...quotations(facts).map((each) => `The run says: "${each}"`),
     ],
     /** The exact command for each person who can act. */
-    commands: wid === UNSHOWN_ID ? [LIST] : commandsOf(facts, wid, rid),
+    commands: wid === UNSHOWN_ID ? [LIST] : commandsOf(facts, deployment, wid, rid),
     ...(uiAddress !== undefined && { link: webUiLink(uiAddress, ns, run.wid, rid) }),
   };
 }
@@ -209,8 +219,101 @@ function sentenceOf(facts: Facts): string {
     }
     case 'readiness-overdue':
       return `No readiness check has ended since ${new Date(since ?? 0).toISOString()}: check its Schedule and its runs.`;
+    case 'service-alarm':
+      return alarmText(facts);
+    case 'service-alarm-over':
+      return alarmOverText(facts);
     case 'finished':
       return `${runbook} ended${outcome === undefined ? '' : `: ${outcome}`}.${clients}`;
+  }
+}
+
+const SEEN_WORDS: Readonly<Record<Seen, string>> = {
+  primary: 'is a primary',
+  streams: 'streams',
+  secondary: 'is a DR secondary',
+  silent: 'does not answer',
+  comparing: 'compares trees and does not stream yet',
+  'not-in-step': 'does not stream',
+  'not-connected': 'is not connected to its primary',
+  'no-heartbeat': 'hears no heartbeat of its primary',
+  'no-role': 'has no role in replication',
+};
+
+function seenText({ alarm }: Facts): string {
+  return (alarm?.seen ?? []).map(({ cluster, how }) => `${cluster} ${SEEN_WORDS[how]}`).join(', ');
+}
+
+const primariesOf = ({ alarm }: Facts) =>
+  (alarm?.seen ?? []).filter(({ how }) => how === 'primary').map(({ cluster }) => cluster);
+
+function setText({ alarm }: Facts): string {
+  return alarm?.drSet === undefined ? 'the performance set' : `DR set ${alarm.drSet}`;
+}
+
+/** What `walSampler` or a worker noticed. */
+function alarmText(facts: Facts): string {
+  const { alarm, since } = facts;
+  const from = since === undefined ? '' : ` since ${new Date(since).toISOString()}`;
+  switch (alarm?.kind) {
+    case 'no-primary': {
+      const { run } = alarm;
+      const started = run?.started === true ? ` ${run.runbook} was started, and waits at its gates.` : '';
+      return `No cluster of ${setText(facts)} answers as primary${from}: ${seenText(facts)}.${started}`;
+    }
+    case 'two-primaries':
+      return `Several primaries in ${setText(facts)}${from}: ${primariesOf(facts).join(' and ')}. Clients may write to each of them.`;
+    case 'not-streaming':
+      return `No replication${from}: ${seenText(facts)}.`;
+    case 'no-samples':
+      return `No sample was recorded${from}: ${alarm.runsFail === true ? 'runs of walSampler begin, but none completes' : 'walSampler does not run'}. An outage would not be noticed, and the loss of a failover would not be bounded.`;
+    case undefined:
+      return 'Something is wrong with the service.';
+  }
+}
+
+function alarmOverText(facts: Facts): string {
+  const lasted = facts.since === undefined ? '' : ` (wrong since ${new Date(facts.since).toISOString()})`;
+  switch (facts.alarm?.kind) {
+    case 'no-primary':
+      return `${setText(facts)} has a primary again: ${primariesOf(facts).join(', ') || seenText(facts)}${lasted}.`;
+    case 'two-primaries':
+      return `No second primary in ${setText(facts)} any more${lasted}.`;
+    case 'not-streaming':
+      return `Replication is back: ${seenText(facts)}${lasted}.`;
+    case 'no-samples':
+      return `Samples are recorded again${lasted}.`;
+    case undefined:
+      return `What was wrong with the service is over${lasted}.`;
+  }
+}
+
+/** The one command to type next. */
+function alarmCommand({ alarm, event }: Facts, deployment: string): NextCommand {
+  const readiness = { who: 'to see every point', command: shellLine('runbook', 'readiness', deployment) };
+  if (alarm === undefined || event === 'service-alarm-over') return readiness;
+  const { kind, seen, run, primary, drSet } = alarm;
+  switch (kind) {
+    case 'no-primary': {
+      const status = nextCommandOf.status(deploymentWorkflowId(deployment));
+      if (run?.runbook === 'drFailover') return { who: 'to see whom it waits for', command: status };
+      // Without a DR secondary that answers, nothing could become primary.
+      if (!seen.some(({ how }) => how === 'secondary')) return readiness;
+      const input = { deployment, reason: 'no DR primary answers', ...(run && { takeOver: true }) };
+      return { who: 'an operator', command: nextCommandOf.start('drFailover', input) };
+    }
+    case 'two-primaries': {
+      const former = seen.filter(({ cluster, how }) => how === 'primary' && cluster !== primary);
+      const [one] = former;
+      if (drSet === undefined || primary === undefined || one === undefined || former.length > 1) return readiness;
+      const reason = `${one.cluster} is primary beside ${primary}`;
+      const input = { deployment, cluster: one.cluster, primary, reason };
+      return { who: 'an operator', command: nextCommandOf.start('drRejoin', input) };
+    }
+    case 'not-streaming':
+      return readiness;
+    case 'no-samples':
+      return { who: 'on a worker host', command: shellLine('runbook', 'doctor') };
   }
 }
 
@@ -229,7 +332,9 @@ function waitedForBy({ waiting }: Facts): string {
 
 const LIST: NextCommand = { who: 'to find the run', command: shellLine('runbook', 'list', '--open') };
 
-function commandsOf({ event, waiting }: Facts, wid: string, rid: string): readonly NextCommand[] {
+function commandsOf(facts: Facts, deployment: string, wid: string, rid: string): readonly NextCommand[] {
+  const { event, waiting } = facts;
+  if (event.startsWith('service-alarm')) return [alarmCommand(facts, deployment)];
   if (event.startsWith('readiness-'))
     return [{ who: 'to see every point', command: shellLine('runbook', 'readiness', wid.replace(/^[a-z-]+:/, '')) }];
   if (event === 'finished')

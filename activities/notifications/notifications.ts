@@ -31,6 +31,13 @@ export async function notify(input: {
   readonly notification: Notification;
 }): Promise<Delivery> {
   const execution = currentExecution();
+  const { event } = input.notification;
+  if (NOT_OF_RUNS.includes(event))
+    throw new RunbookError('INVALID_INPUT', 'No run notifies people of this event; nobody was notified.', {
+      observed: event,
+      needed: 'an event of the run itself',
+      next: 'Find out who writes to this namespace.',
+    });
   limitRate(execution.run.rid);
   return notifyTargets(execution, input.deployment, input.notification, execution.run);
 }
@@ -62,6 +69,12 @@ export async function notifyTargets(
   const failed = results.filter((result) => result !== undefined);
   return { told: targets.length - failed.length, failed };
 }
+
+/** What only the workers notice: a forged one could close the incident of an outage. */
+const NOT_OF_RUNS: readonly Notification['event'][] = [
+  ...(['service-alarm', 'service-alarm-over'] as const),
+  ...(['readiness-changed', 'readiness-overdue'] as const),
+];
 
 /** At most so many at once from one run, and one more each minute. */
 const MOST_AT_ONCE = 30;
@@ -176,12 +189,12 @@ const PAGERDUTY_SUMMARY = 1_000;
 /** Events API v2. service-ready resolves the alert of the outage; everything else is a separate alert. */
 function pagerDutyBody(routingKey: string, message: Message): object {
   const { title, severity, at, deployment, runbook, event, link, details, commands, workflowId, runId } = message;
-  const resolves = event === 'service-ready';
+  const resolves = event === 'service-ready' || event === 'service-alarm-over';
   const orders = commands.map(({ who, command }) => `${who}: ${command}`);
   return {
     routing_key: routingKey,
     event_action: resolves ? 'resolve' : 'trigger',
-    dedup_key: resolves || event === 'outage-started' ? message.subject : message.id,
+    dedup_key: resolves || event === 'outage-started' || event === 'service-alarm' ? message.subject : message.id,
     payload: {
       summary: title.slice(0, PAGERDUTY_SUMMARY),
       source: deployment,

@@ -18,8 +18,43 @@ export const NOTIFICATION_EVENTS = [
   'finished',
   'readiness-changed',
   'readiness-overdue',
+  'service-alarm',
+  'service-alarm-over',
 ] as const;
 export type NotificationEvent = (typeof NOTIFICATION_EVENTS)[number];
+
+/** What `walSampler` and the workers notice between runs. `no-samples`: about the sampler itself. */
+export const SERVICE_ALARMS = ['no-primary', 'two-primaries', 'not-streaming', 'no-samples'] as const;
+export type ServiceAlarmKind = (typeof SERVICE_ALARMS)[number];
+
+/** What a sample showed of a cluster. */
+export const SEEN = [
+  'primary',
+  'streams',
+  'secondary',
+  'silent',
+  'comparing',
+  'not-in-step',
+  'not-connected',
+  'no-heartbeat',
+  'no-role',
+] as const;
+export type Seen = (typeof SEEN)[number];
+
+/** A `service-alarm`, or its end. */
+export interface ServiceAlarm {
+  readonly kind: ServiceAlarmKind;
+  /** Not for a performance set, and not for `not-streaming`. */
+  readonly drSet?: string | undefined;
+  /** The clusters that it concerns, as they were seen last. */
+  readonly seen: readonly { readonly cluster: string; readonly how: Seen }[];
+  /** `two-primaries`: the one that was seen as the only primary last. */
+  readonly primary?: string | undefined;
+  /** The run that works on it: open before, or started because of it. */
+  readonly run?: { readonly runbook: RunbookName; readonly started: boolean } | undefined;
+  /** `no-samples`: runs of the sampler begin, but none completes. */
+  readonly runsFail?: boolean | undefined;
+}
 
 /** `critical` is meant to wake somebody. */
 type NotificationSeverity = 'info' | 'warning' | 'critical';
@@ -56,7 +91,12 @@ export interface Notification {
   readonly clientsHeld?: boolean;
   /** `readiness-changed`: the verdicts, and those of the check before. */
   readonly readiness?: ReadinessVerdicts & { readonly before?: ReadinessVerdicts };
-  /** `reminder`, `escalation`: since when the run waits; `readiness-overdue`: the last check. Epoch milliseconds. */
+  /** `service-alarm`, `service-alarm-over`. */
+  readonly alarm?: ServiceAlarm;
+  /**
+   * `reminder`, `escalation`: since when the run waits; `readiness-overdue`: the last check; `service-alarm`: the first
+   * bad sample, or the last sample of all. Epoch milliseconds.
+   */
   readonly since?: number;
   /** `protected-again`: which secondary streams from which primary. */
   readonly streaming?: { readonly secondary: string; readonly primary: string };

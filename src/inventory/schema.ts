@@ -216,6 +216,12 @@ const schedules = z.strictObject({
   batchTokenRotation: interval('5m', '7d', '1h'),
 });
 
+/** When people are notified of what `walSampler` sees. */
+const alarms = section({
+  /** How many samples in a row must show something bad. */
+  afterSamples: z.int().min(1).max(60).default(2),
+});
+
 /** A token role or policy of the service. */
 const objectName = z.string().regex(/^[A-Za-z0-9][\w.-]*$/, 'the name of a role or policy of the service');
 const pathOfKey = z
@@ -341,7 +347,10 @@ const webhook = z.strictObject({
 const slack = z.strictObject({ ...target('slack', NOTIFICATION_EVENTS), url: credentialSource });
 
 const pagerduty = z.strictObject({
-  ...target('pagerduty', ['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding']),
+  ...target('pagerduty', [
+    ...(['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding'] as const),
+    ...(['service-alarm', 'service-alarm-over'] as const),
+  ]),
   routingKey: credentialSource,
   /** Where events are enqueued; override it for a relay. */
   url: webAddress.default('https://events.pagerduty.com/v2/enqueue'),
@@ -379,6 +388,9 @@ const deployment = z.strictObject({
   objectives: objectives.optional(),
   readiness: readiness.prefault({}),
   schedules: schedules.prefault({}),
+  alarms: alarms.prefault({}),
+  /** What `walSampler` starts when it notices that no DR primary answers. The run waits at its gates, as always. */
+  onNoPrimary: z.strictObject({ start: z.literal('drFailover') }).optional(),
 });
 
 /** The inventory file (docs/inventory.md). Checks single members; `checks.ts` checks them against each other. */
