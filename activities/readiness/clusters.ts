@@ -17,6 +17,7 @@ export function clusterChecks({ deployment, clusters, sets }: Topology): Judged[
       next: 'Onboard a DR secondary: runbook drSecondaryOnboarding.',
     }),
     ...sets.flatMap(oneDrPrimary),
+    ...sets.flatMap(notYetIn),
     ...performanceRoles(clusters),
     ...clusters.flatMap((each) => [
       // The plans make these checks for both sides.
@@ -42,6 +43,20 @@ function oneDrPrimary({ name, members, primaries }: DrSet): Judged[] {
         : 'If the primary is gone, this is a failover; if it answers, check its role.',
   });
   return primaries.length > 1 ? [judged] : concerning('switchover', [judged]);
+}
+
+/** Clusters that the inventory lists in a set, and that have no DR replication. */
+function notYetIn({ name: set, members, secondaries }: DrSet): Judged[] {
+  return members
+    .filter(({ part }) => part === 'other')
+    .map(({ name }) =>
+      check('in-its-set', name, false, {
+        observed: `not yet in DR set ${set}: it has no DR replication`,
+        needed: 'a DR secondary of the set',
+        next: `Onboard it with drSecondaryOnboarding, which wipes it, or remove it from drSets.${set}.`,
+        otherwise: secondaries.length === 0 ? 'fail' : 'warn',
+      }),
+    );
 }
 
 /** The wrong cluster may answer at the right address. */

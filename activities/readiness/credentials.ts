@@ -24,7 +24,7 @@ export async function credentialChecks(context: ServiceContext): Promise<Judged[
   const { clusters, access, execution } = context;
   const checks = await Promise.all([
     ...context.sets.flatMap((set) => [
-      ...set.members.map((each) => credentialOf(context, each, set)),
+      ...set.members.filter(({ part }) => part !== 'other').map((each) => credentialOf(context, each, set)),
       ...set.secondaries.map((each) => batchToken(context, each, set)),
     ]),
     // A performance secondary has its own tokens: if it does not follow by itself, it is re-pointed with one of them.

@@ -15,7 +15,10 @@ import type { BatchTokenProof } from '../tokens/batch-token-proof';
 /** Time limit for reading one cluster, ms. */
 const CLUSTER_MS = 12_000;
 
-/** The part of a cluster in a switchover and a failover. `gone`: it does not answer, and no other one of its DR set is primary. */
+/**
+ * The part of a cluster in a switchover and a failover. `gone`: it does not answer, and no other one of its DR set is
+ * primary. `other`: alone in its set, or not in it yet.
+ */
 export type Part = 'primary' | 'secondary' | 'gone' | 'other';
 
 /** What was read of one cluster. */
@@ -95,6 +98,8 @@ export function topologyOf(deployment: Deployment, readings: readonly Reading[])
 function partOf({ observation }: Reading, members: number, hasPrimary: boolean): Part {
   if (members < 2) return 'other';
   if (observation.dr?.mode === 'primary') return 'primary';
+  // The primary knows no credential of a cluster that is still to be onboarded, and nobody would switch to it.
+  if (observation.dr?.mode === 'disabled' && hasPrimary) return 'other';
   return observation.reachable || hasPrimary ? 'secondary' : 'gone';
 }
 

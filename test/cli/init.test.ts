@@ -119,11 +119,18 @@ const withToken = async (directory: string, { clusters: all }: SimulatedService,
 };
 const mayStartAgain = (directory: string) =>
   Promise.all(['inventory.yaml', 'worker.env', 'env.sh'].map((name) => rm(join(folder, directory, name))));
+interface LivePoint {
+  readonly id: string;
+  readonly verdict: string;
+  readonly cluster?: string;
+}
+async function livePoints(directory: string): Promise<readonly LivePoint[]> {
+  const { out } = await cli(['inventory', 'check', join(folder, directory, 'inventory.yaml'), '--live', '--json']);
+  return (JSON.parse(out) as { live: { points: LivePoint[] }[] }).live.flatMap(({ points }) => points);
+}
 /** Whether the workers' login works with what `init` wrote. */
 async function logsIn(directory: string): Promise<boolean> {
-  const { out } = await cli(['inventory', 'check', join(folder, directory, 'inventory.yaml'), '--live', '--json']);
-  const { live } = JSON.parse(out) as { live: { points: { id: string; verdict: string }[] }[] };
-  const points = live.flatMap(({ points }) => points).filter(({ id }) => id === 'credential-works');
+  const points = (await livePoints(directory)).filter(({ id }) => id === 'credential-works');
   expect(points).not.toEqual([]);
   return points.every(({ verdict }) => verdict === 'ok');
 }
@@ -223,6 +230,30 @@ it('init writes the paths filters that are in force, of each secondary under eit
       'eu',
       'asia',
     ]);
+  } finally {
+    await other.stop();
+  }
+});
+
+it('a cluster that is listed and not in its set yet is told as that, and nothing else of it fails; alone beside the primary it fails', async () => {
+  const other = await startSimulatedService({
+    clusters: clusters('east', 'west', 'north'),
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  });
+  try {
+    expect(await withToken('listed', other)).toMatchObject({ code: 0 });
+    const file = join(folder, 'listed', 'inventory.yaml');
+    const written = await readFile(file, 'utf8');
+    const ofNorth = async (sets: string) => {
+      await writeFile(file, written.replace(/drSets: .*/, `drSets: ${sets}`));
+      other.advanceClock(1_000);
+      const bad = (await livePoints('listed')).filter(
+        ({ cluster, verdict }) => cluster === 'north' && verdict !== 'ok',
+      );
+      return bad.map(({ id, verdict }) => [id, verdict]);
+    };
+    expect(await ofNorth('{ main: [east, west, north] }')).toEqual([['in-its-set', 'warn']]);
+    expect(await ofNorth('{ main: [east, north], later: [west] }')).toEqual([['in-its-set', 'fail']]);
   } finally {
     await other.stop();
   }
