@@ -73,14 +73,26 @@ it('allows exactly what named runbooks call', async () => {
 });
 
 it('prints the commands that set it up, with the names of the inventory, and JSON', async () => {
-  const { out } = await policy('payments', '--commands', '--runbook', 'drFailover');
+  const { out } = await policy('payments', '--commands');
   expect(out.split('\n')).toEqual(
     expect.arrayContaining([
-      'runbook policy payments --runbook drFailover | vault policy write runbooks -',
+      'runbook policy payments | vault policy write runbooks -',
       'runbook policy payments --for batchToken | vault policy write dr-only -',
       expect.stringMatching(/^vault write auth\/approle\/role\/runbooks token_policies=runbooks /) as string,
     ]),
   );
   const json = JSON.parse((await policy('payments', '--json', '--for', 'batchToken')).out) as { name: string };
   expect(json.name).toBe('dr-only');
+});
+
+it('writes the rights of a selection under another name, beside the everyday policy', async () => {
+  const { out } = await policy('payments', '--commands', '--runbook', 'drSecondaryOnboarding', 'drFailover');
+  expect(out).toContain(
+    'runbook policy payments --runbook drSecondaryOnboarding drFailover | vault policy write runbooks-dr-secondary-onboarding-dr-failover -',
+  );
+  expect(out).toContain(' token_policies=runbooks,runbooks-dr-secondary-onboarding-dr-failover ');
+  expect(out).not.toMatch(/policy write runbooks -/);
+  const named = await policy('payments', '--json', '--runbook', 'all');
+  expect(JSON.parse(named.out)).toMatchObject({ name: 'runbooks-all' });
+  expect((await policy('payments', '--commands')).out).not.toContain('stays as it is');
 });

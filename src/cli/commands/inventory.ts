@@ -269,12 +269,13 @@ function policyCommand({ context }: CommandHost): Command {
         const lines = setupCommands(deployment, options.runbook);
         return printResult(context, options, { commands: lines }, lines);
       }
-      const policy = policyFor(deployment, options.for, runbooks);
+      const { name: usual, ...policy } = policyFor(deployment, options.for, runbooks);
+      const policyName = options.runbook && options.for === 'credential' ? policyNameOf(options.runbook) : usual;
       const others = RUNBOOK_NAMES.filter((each) => !runbooks.includes(each));
       const without = `Not for ${others.join(', ')}: select the runbooks that you use with --runbook.`;
       const isLimited = options.for === 'credential' && others.length > 0;
       const text = policyText({ ...policy, about: [...policy.about, ...(isLimited ? [without] : [])] });
-      printResult(context, options, { ...policy, runbooks, hcl: text }, text.split('\n'));
+      printResult(context, options, { ...policy, name: policyName, runbooks, hcl: text }, text.split('\n'));
     });
 }
 
@@ -289,6 +290,19 @@ function setupCommands(deployment: Deployment, named?: readonly string[]): reado
     `runbook policy ${name} --for batchToken | vault policy write ${policy} -`,
     roleCommand(role, policy),
   ]);
-  const selection = named === undefined ? '' : ` --runbook ${named.join(' ')}`;
-  return filled('credentials.sh', { name, selection, rotations }).trimEnd().split('\n');
+  const everyday = 'runbooks';
+  const policy = named === undefined ? everyday : policyNameOf(named);
+  const values = {
+    ...{ name, rotations, policy, policies: [...new Set([everyday, policy])].join(',') },
+    selection: named === undefined ? '' : ` --runbook ${named.join(' ')}`,
+    /** Lines for a selection only. */
+    beside: named === undefined ? undefined : '',
+  };
+  return filled('credentials.sh', values).trimEnd().split('\n');
+}
+
+/** The policy of a selection of runbooks. Never the everyday one: writing it would take the other rights from workers. */
+function policyNameOf(named: readonly string[]): string {
+  const inLowerCase = named.map((each) => each.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`));
+  return ['runbooks', ...inLowerCase].join('-');
 }
