@@ -1,4 +1,4 @@
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { plainSecretIn } from '../contracts/plain-shares';
@@ -152,6 +152,12 @@ export async function readTextFile(path: string): Promise<string> {
       next: 'Correct the path or the permissions of the file, and run the same command again.',
     });
   }
+}
+
+/** Writes a file that may be there already. Never through a link: the old one is removed first, and the new one created. */
+export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
+  await rm(path, { force: true });
+  await writeFile(path, content, { mode, flag: 'wx' });
 }
 
 /** @throws RunbookError `INVALID_INPUT` if the file exists: a key is never overwritten */

@@ -1,3 +1,4 @@
+import { lstatSync } from 'node:fs';
 import { lstat, realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Stats } from 'node:fs';
@@ -44,6 +45,20 @@ export async function whyNotTrusted(path: string): Promise<string | undefined> {
     if (errnoOf(error) === 'ENOENT') return undefined;
     return `${path}: ${errnoOf(error) ?? 'it cannot be examined'}`;
   }
+}
+
+/**
+ * Why a file that is adopted or replaced may have been planted: it is a link or no plain file, or another user owns or can
+ * write it. What holds for the directories above it is left to {@link whyNotTrusted}.
+ *
+ * @returns undefined also if there is no such file
+ */
+export function whyPlanted(path: string): string | undefined {
+  const facts = lstatSync(path, { throwIfNoEntry: false });
+  if (facts === undefined) return undefined;
+  if (facts.isSymbolicLink()) return `${path}: a link`;
+  if (!facts.isFile()) return `${path}: no plain file`;
+  return isOthers(facts, false) ? described(path, facts) : undefined;
 }
 
 /** @param mayBeSticky - in a sticky directory others can only add files */

@@ -1,6 +1,6 @@
 /** `runbook init` judges what it finds: what the clusters report, and what lies in its directory. */
-import { readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, chown, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { loadInventory } from '../../src/inventory';
 import { Secret } from '../../src/secret';
 import { startSimulatedService } from '../../src/simulator';
@@ -26,7 +26,7 @@ const init = (directory: string, ...words: readonly string[]) =>
     'init',
     '--yes',
     '--directory',
-    join(folder, directory),
+    resolve(folder, directory),
     '--deployment',
     'payments',
     '--people',
@@ -257,4 +257,59 @@ it('a cluster that is listed and not in its set yet is told as that, and nothing
   } finally {
     await other.stop();
   }
+});
+
+describe('what another user of the host planted in the directory', () => {
+  const elsewhere = join(folder, 'elsewhere');
+  /** Only root can give a file away. */
+  const giveAway = (path: string) => (process.getuid?.() === 0 ? chown(path, 12_345, 12_345) : chmod(path, 0o666));
+  const key = (path: string) => writeFile(path, 'planted', { mode: 0o600 });
+
+  it.each<readonly [string, (at: string) => Promise<unknown>, RegExp]>([
+    ['a link in place of a key', (at) => symlink(elsewhere, join(at, 'workers.key')), /workers\.key: a link/],
+    [
+      'a link to a file that is not there yet',
+      (at) => symlink(`${elsewhere}-new`, join(at, 'policy.hcl')),
+      /hcl: a link/,
+    ],
+    [
+      'a link in place of the inventory',
+      (at) => symlink(`${elsewhere}-new`, join(at, 'inventory.yaml')),
+      /yaml: a link/,
+    ],
+    [
+      'seal keys that everybody can write',
+      async (at) => {
+        await key(join(at, 'seal-keys'));
+        await chmod(join(at, 'seal-keys'), 0o602);
+      },
+      /seal-keys: owner \d+, mode 602/,
+    ],
+    [
+      'a key of their own',
+      async (at) => {
+        await key(join(at, 'workers.key'));
+        await giveAway(join(at, 'workers.key'));
+      },
+      /workers\.key: owner (12345|\d+, mode 666)/,
+    ],
+    ['a directory in place of a file', (at) => mkdir(join(at, 'secret-id')), /secret-id: no plain file/],
+    ['a directory that everybody can change', (at) => chmod(at, 0o777), /planted-\d: owner \d+, mode 777/],
+    ['a directory of their own', (at) => giveAway(at), /planted-\d: owner (12345|\d+, mode 666)/],
+    ['a link in place of bin', (at) => symlink(folder, join(at, 'bin')), /bin: no plain directory/],
+  ])('%s is neither adopted nor followed', async (_what, plant, why) => {
+    await key(elsewhere);
+    const at = join(folder, `planted-${planted++}`);
+    await mkdir(at, { mode: 0o700 });
+    await plant(at);
+    const before = await readdir(at, { recursive: true });
+    const { code, err } = await init(at, ...clusterOption(service.cluster('east')));
+    expect([code, err]).toEqual([3, expect.stringMatching(why)]);
+    expect(err).toContain('Another user may have put this here. Nothing was written.');
+    expect(await readdir(at, { recursive: true })).toEqual(before);
+    expect(await readFile(elsewhere, 'utf8')).toBe('planted');
+    await expect(readFile(`${elsewhere}-new`)).rejects.toThrow('ENOENT');
+    expect(service.calls).toEqual([]);
+  });
+  let planted = 0;
 });

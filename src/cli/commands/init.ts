@@ -1,5 +1,4 @@
 import { resolve } from 'node:path';
-import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { programFile } from '../../dev-server/locations';
 import { RunbookError } from '../../errors';
@@ -8,7 +7,7 @@ import { collect, newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
-import { confirmed } from '../secret-input';
+import { confirmed, replaceFile } from '../secret-input';
 import { connectionSettings } from '../../worker/settings';
 import { shellLine, shellWord } from '../../contracts/next-commands';
 import { foundLines, readCluster } from '../setup/clusters';
@@ -16,6 +15,7 @@ import {
   filesIn,
   inventoryText,
   policyOf,
+  refusePlanted,
   refuseSecondTime,
   workersKeys,
   writableDirectory,
@@ -72,6 +72,7 @@ function initCommand({ context }: CommandHost): Command {
     .option('-y, --yes', 'do not ask; options without a default are then required')
     .action(async (options: InitOptions) => {
       const files = filesIn(await writableDirectory(options.directory));
+      await refusePlanted(files);
       refuseSecondTime(files);
       const answered = await answers(context, options);
       const clusters = await Promise.all(answered.clusters.map((each) => readCluster(each, answered.caFile)));
@@ -86,7 +87,7 @@ function initCommand({ context }: CommandHost): Command {
       const workers = await workersKeys(files);
       const { login, filters } = await makeLogin(context, options, { ...site, policy });
       for (const { line } of filters) context.err(line);
-      await writeFile(files.inventory, inventoryText(site, { login, filters }), { mode: 0o640 });
+      await replaceFile(files.inventory, inventoryText(site, { login, filters }), 0o640);
       await writeSettings(context.env, site);
       const lines = site.everybody.map((name) => joinLine(options.environment, name, workers));
       const { connectionOptions, namespace = 'default' } = connectionSettings(context.env);

@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { access, constants, mkdir, writeFile } from 'node:fs/promises';
+import { existsSync, lstatSync, readFileSync } from 'node:fs';
+import { access, constants, mkdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { policyFor, policyText, runbooksOfEveryDay } from '../../../activities/tokens/policies';
@@ -7,12 +7,12 @@ import { shellWord } from '../../contracts/next-commands';
 import { oneLine } from '../../contracts/words';
 import { programFile, projectRoot } from '../../dev-server/locations';
 import { errnoOf, isRunbookError, RunbookError } from '../../errors';
-import { findDeployment, parseInventory, readSigningKey } from '../../inventory';
+import { findDeployment, parseInventory, readSigningKey, TRUSTED, whyNotTrusted, whyPlanted } from '../../inventory';
 import type { Inventory } from '../../inventory';
 import { newSealKey, newSigningKey } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
 import { connectionSettings } from '../../worker/settings';
-import { writeSecretFile } from '../secret-input';
+import { replaceFile, writeSecretFile } from '../secret-input';
 import { filled } from '../text';
 import { drSetsOf } from './clusters';
 import type { FoundCluster } from './clusters';
@@ -66,6 +66,27 @@ export async function writableDirectory(given: string): Promise<string> {
       next: `Choose another directory with --directory, or create this one: sudo install -d -m 700 -o "$USER" ${shellWord(directory)}`,
     });
   }
+}
+
+/**
+ * What lies in the directory is adopted or replaced: another user of this host may have planted none of it.
+ *
+ * @throws RunbookError `INVALID_INPUT` before any prompt
+ */
+export async function refusePlanted({ directory, ...files }: Files): Promise<void> {
+  const places = [directory, dirname(files.program)];
+  const linked = places.filter((each) => lstatSync(each, { throwIfNoEntry: false })?.isDirectory() === false);
+  const found = [
+    ...(await Promise.all(places.map(whyNotTrusted))),
+    ...linked.map((each) => `${each}: no plain directory`),
+    ...Object.values(files).map(whyPlanted),
+  ];
+  if (found.every((why) => why === undefined)) return;
+  throw new RunbookError('INVALID_INPUT', 'Another user may have put this here. Nothing was written.', {
+    observed: [...new Set(found)].filter((why) => why !== undefined).join('; '),
+    needed: `plain files in plain directories, ${TRUSTED}`,
+    next: 'Choose a new directory with --directory. Or find out who made this: remove it, or run the command as the user who owns it.',
+  });
 }
 
 /** @throws RunbookError `INVALID_INPUT` before any prompt */
@@ -197,10 +218,10 @@ export async function writeSettings(env: NodeJS.ProcessEnv, { files }: Site): Pr
     ...{ shell: files.shell, settings: shellWord(files.settings) },
     ...{ bin: shellWord(bin), program: shellWord(programFile()) },
   };
-  await writeFile(files.settings, lines.join(''), { mode: 0o640 });
-  await writeFile(files.shell, filled('env.sh', values), { mode: 0o640 });
-  await writeFile(files.program, filled('runbook', values), { mode: 0o755 });
-  await writeFile(files.unit, unitText(files), { mode: 0o644 });
+  await replaceFile(files.settings, lines.join(''), 0o640);
+  await replaceFile(files.shell, filled('env.sh', values), 0o640);
+  await replaceFile(files.program, filled('runbook', values), 0o755);
+  await replaceFile(files.unit, unitText(files), 0o644);
 }
 
 /** The unit of deploy/ with the paths of this installation. */

@@ -1,10 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
 import { isRunbookError, RunbookError } from '../../errors';
 import { Secret } from '../../secret';
 import type { ServiceClient } from '../../vault';
 import type { CliContext } from '../context';
-import { readTextFile, writeSecretFile } from '../secret-input';
+import { readTextFile, replaceFile } from '../secret-input';
 import { clientOf } from './clusters';
 import type { FoundCluster } from './clusters';
 import { filtersInForce } from './filters';
@@ -44,7 +43,7 @@ export async function makeLogin(
     "An administrator's token for the primary, used once to create the policy and an AppRole (Enter: do it later)";
   const text = asks ? await context.askHidden(question) : adminTokenFile && (await readTextFile(adminTokenFile));
   if (!text) {
-    await writeFile(files.policy, policy, { mode: 0o640 });
+    await replaceFile(files.policy, policy, 0o640);
     return { filters: await filtersInForce(clusters) };
   }
   const token = new Secret('service-token', text.trim());
@@ -53,7 +52,7 @@ export async function makeLogin(
   try {
     const begun = await refuseToReplace(primary.name, client.sys, token, { mount, policy, file: files.policy });
     if (!begun) refuseOldSecretId(files.secretId);
-    await writeFile(files.policy, policy, { mode: 0o640 });
+    await replaceFile(files.policy, policy, 0o640);
     await client.sys.writePolicy({ name: POLICY, policy }, { token });
     const login = await makeAppRole(client, token, files.secretId, { mount, begun });
     context.err(`Created on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}" at auth/${mount}.`);
@@ -112,8 +111,7 @@ export async function makeAppRole(
   });
   await appRole.write({ ...place, policies: [POLICY] }, { token });
   const made = await appRole.makeSecretId(place, { token });
-  await rm(secretId, { force: true });
-  await writeSecretFile(secretId, made.reveal());
+  await replaceFile(secretId, made.reveal(), 0o600);
   return { roleId: await appRole.roleId(place, { token }), secretId, mount, ownMount };
 }
 
