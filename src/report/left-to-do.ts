@@ -54,7 +54,13 @@ function tokensHad(run: RunRecord): readonly RunToken[] {
       if (result['sealed'] !== undefined) noteObtained(cluster, 'generated');
       if (result['sealed'] !== undefined && isKept)
         note({ cluster, kind: wanted, state: 'kept', text: 'in the record, for the next drSwitchover or drFailover' });
-      if (result['encrypted'] !== undefined) noteObtained(cluster, 'generated', wanted);
+      if (result['encrypted'] !== undefined)
+        note({
+          cluster,
+          kind: wanted,
+          state: 'handed-over',
+          text: 'encrypted to its recipient, who alone can read it',
+        });
     }
     if (type === 'takeKeptToken') noteObtained(cluster, 'claimed from the record');
     if (type === 'takeProvidedTokens')
@@ -94,9 +100,13 @@ function tokensLeft(run: RunRecord, namingKept: boolean): readonly string[] {
       return kind === 'operation-token'
         ? `A generation attempt on ${cluster} may be open, or its token may exist. Read generate-operation-token/attempt, and cancel the attempt only if its fingerprint is ${fingerprint ?? 'the one of this run’s ceremony'}.`
         : `A generation attempt on ${cluster} may be open, or a root token may exist that nobody holds. Read sys/generate-root/attempt, and search auth/token/accessors for tokens with policy root.`;
-    if (state === 'deleted' || (state === 'kept' && !namingKept)) return [];
+    // Of an operation token for a person, the run itself reports how it is deleted.
+    const isReported = state === 'kept' || (state === 'handed-over' && kind === 'operation-token');
+    if (state === 'deleted' || (isReported && !namingKept)) return [];
     if (state === 'kept')
       return `The DR operation token of ${cluster} was kept, sealed. Delete it when ${cluster} is a DR secondary again.`;
+    if (state === 'handed-over' && kind === 'operation-token')
+      return `A DR operation token of ${cluster} was generated, encrypted to its recipient, and never expires. When it is not needed any more, delete it with operationTokenDisposal and \`provided\`.`;
     return kind === 'operation-token'
       ? `A DR operation token of ${cluster} was ${how} and is not proven deleted. Treat it as live, and delete it with secondary/operation-token/delete.`
       : `A root token of ${cluster} was generated, encrypted to its recipient, and never expires. The recipient revokes it when the work is done (vault token revoke -self).`;

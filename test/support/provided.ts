@@ -53,7 +53,7 @@ export async function provide(
   cluster: string,
   { holder = 'ada', token }: { readonly holder?: string; readonly token?: string } = {},
 ): Promise<void> {
-  await run.waitsFor('action', ({ what }) => what.includes(`operation token of ${cluster},`));
+  await run.waitsFor('action', ({ what }) => new RegExp(`operation token of ${cluster}\\b`).test(what));
   const invitation = await run.invitation();
   const given = token ?? generatedOn(scenario, cluster);
   const person = scenario.person(holder);

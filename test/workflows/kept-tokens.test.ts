@@ -96,14 +96,26 @@ describe('a token that the record keeps', () => {
     const token = await decrypted(recipient, report);
     expect(scenario.service.cluster('east').issuedSecrets).toContain(token);
     expect(report.leftToDo.join()).toContain('runbook start operationTokenDisposal --input');
-    expect(report.leftToDo.join()).not.toMatch(/root token/);
+    expect(report.leftToDo.join()).not.toMatch(/root token|not proven deleted/);
+    expect(report.tokens).toMatchObject([{ cluster: 'east', state: 'handed-over' }]);
 
     const disposal = await scenario.run('operationTokenDisposal', { provided: 'east' });
+    const asked = await disposal.waitsFor('action');
+    expect(asked.what).toContain('the operation token of east that a person holds, which is to be deleted');
+    expect(asked.instructions.join()).toContain('Do not generate another one');
     await provide(scenario, disposal, 'east', { token });
     expect(await disposal.report()).toMatchObject({
       ...{ outcome: 'completed', leftToDo: [] },
       result: { outcome: 'deleted' },
     });
     expect(scenario.state('east').operationTokens).toBe(0);
+
+    // The same token once more: whatever says how the disposal ended says the same.
+    const again = await scenario.run('operationTokenDisposal', { provided: 'east' });
+    await provide(scenario, again, 'east', { token });
+    const refused = await again.report();
+    expect(refused).toMatchObject({ outcome: 'completed', result: { outcome: 'refused', deleted: 0 } });
+    expect(refused.leftToDo).toEqual([expect.stringContaining('east refused the token')]);
+    expect(JSON.stringify(refused.findings)).not.toContain('Generate one');
   });
 });

@@ -81,9 +81,34 @@ export class ProvidedTokens extends PeoplesTokens {
       severity: 'warning',
       code: 'provided-token-refused',
       text: `The operation token of ${cluster} from ${taken.by ? attestedName(taken.by) : 'somebody'} cannot be used: ${text}.`,
-      next: `Generate one on ${cluster} itself, which is a DR secondary, and give that one. Delete or revoke the refused token on the cluster that issued it.`,
+      next: this.#disposes
+        ? `It is dead, or another cluster issued it: in that case, name that cluster.`
+        : `Generate one on ${cluster} itself, which is a DR secondary, and give that one. Delete or revoke the refused token on the cluster that issued it.`,
     });
     return false;
+  }
+
+  /** What people are asked for: a token that somebody holds and wants deleted, or one that they generate now. */
+  #asked(cluster: string): { readonly what: string; readonly instructions: readonly string[] } {
+    const given = 'It is encrypted on their machine, and deleted at the end of the run.';
+    if (this.#disposes)
+      return {
+        what: `the operation token of ${cluster} that a person holds, which is to be deleted`,
+        instructions: [
+          `Whoever of the people listed holds it gives that token to this run. ${given} Do not generate another one.`,
+        ],
+      };
+    return {
+      what: `an operation token of ${cluster}, which people generate themselves`,
+      instructions: [
+        `Generate it on ${cluster} with the command line of the service: \`vault operator generate-root -dr-token\`. Never give a key share to anything but the service.`,
+        `One of the people listed gives the decoded token to this run. ${given}`,
+      ],
+    };
+  }
+
+  get #disposes(): boolean {
+    return this.request.runbook === 'operationTokenDisposal';
   }
 
   #usable(cluster: string): Taken | undefined {
@@ -102,11 +127,7 @@ export class ProvidedTokens extends PeoplesTokens {
       const key = `token:${cluster}`;
       this.run.state.wait(key, {
         for: 'action',
-        what: `an operation token of ${cluster}, which people generate themselves`,
-        instructions: [
-          `Generate it on ${cluster} with the command line of the service: \`vault operator generate-root -dr-token\`. Never give a key share to anything but the service.`,
-          'One of the people listed gives the decoded token to this run. It is encrypted on their machine, and deleted at the end of the run.',
-        ],
+        ...this.#asked(cluster),
         commands: this.required().holders.map((who) => ({
           who,
           command: nextCommandOf.provideToken(workflowId, who),
@@ -118,8 +139,8 @@ export class ProvidedTokens extends PeoplesTokens {
           {
             ...parked,
             ...({ step: `Operation token of ${cluster}`, code: 'TOKEN_MISSING' } as const),
-            message: `${this.run.inOutage ? 'No cluster is primary, and an' : 'An'} operation token of ${cluster} is needed, which people generate themselves.`,
-            next: 'Generate and give it as shown, or choose another option.',
+            message: `${this.run.inOutage ? 'No cluster is primary. ' : ''}Needed: ${this.#asked(cluster).what}.`,
+            next: `${this.#disposes ? 'Give' : 'Generate and give'} it as shown, or choose another option.`,
           },
           () => `nobody gave an operation token of ${cluster} in time; asked: ${this.required().holders.join(', ')}`,
         );

@@ -79,14 +79,20 @@ async function disposeProvided(
     : undefined;
   run.state.enterPhase('finishing');
   await people.close();
-  const [outcome] = disposed?.disposals.map(({ state }) => state) ?? [];
-  const left = isAlive
-    ? `is ${outcome ?? 'alive: its deletion was skipped'}`
-    : 'was refused before anything was deleted';
+  const [state] = disposed?.disposals ?? [];
+  const outcome = state?.state ?? (isAlive ? 'skipped' : 'refused');
+  const left = {
+    deleted: undefined,
+    refused: `${cluster} refused the token that was given, before anything was deleted: it is dead, or another cluster issued it.`,
+    skipped: `The token of ${cluster} that was given is alive, sealed in the record: its deletion was skipped. Start operationTokenDisposal again.`,
+  };
+  const text = Object.hasOwn(left, outcome)
+    ? left[outcome as keyof typeof left]
+    : `The token of ${cluster} that was given is not proven deleted (${state?.text ?? outcome}). Start operationTokenDisposal again.`;
   return {
     outcome: 'completed',
-    leftToDo: outcome === 'deleted' ? [] : [`The provided token of ${cluster} ${left}: check it.`],
-    result: { deleted: outcome === 'deleted' ? 1 : 0, provided: cluster, outcome: outcome ?? 'refused' },
+    leftToDo: text === undefined ? [] : [text],
+    result: { deleted: outcome === 'deleted' ? 1 : 0, provided: cluster, outcome },
   };
 }
 
