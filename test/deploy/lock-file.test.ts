@@ -5,6 +5,8 @@ const root = join(__dirname, '..', '..');
 const text = readFileSync(join(root, 'package-lock.json'), 'utf8');
 interface Entry {
   readonly integrity?: string;
+  /** Only with the packages for development. */
+  readonly dev?: boolean;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 const { packages } = JSON.parse(text) as { readonly packages: Readonly<Record<string, Entry>> };
@@ -15,6 +17,14 @@ describe('package-lock.json', () => {
       ([path, { integrity = '' }]) => path !== '' && !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity),
     );
     expect(without.map(([path]) => path)).toEqual([]);
+  });
+
+  it('puts no test server, bundler of ours or test runner into a production install', () => {
+    const production = Object.entries(packages).flatMap(([path, { dev = false }]) => (dev ? [] : [path]));
+    expect(production).toContain('node_modules/@temporalio/worker');
+    expect(production.filter((path) => /\/(@temporalio\/testing|esbuild|jest|typescript|eslint)$/.test(path))).toEqual(
+      [],
+    );
   });
 
   it('names every optional package, or npm ci refuses it', () => {

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findTemporalServer } from '../../src/dev-server/find-temporal-server';
+import type { FindOptions } from '../../src/dev-server/find-temporal-server';
 import { ROOT } from '../support/documents';
 
 /** No proxy answers here, so that a download fails at once wherever the test runs. */
@@ -12,9 +13,9 @@ describe('findTemporalServer', () => {
   let directory: string;
   let environment: NodeJS.ProcessEnv;
   let progress: string[];
-  const find = () => {
+  const find = (more: FindOptions = {}) => {
     const onProgress = (line: string): void => void progress.push(line);
-    return findTemporalServer({ environment, recipe: join(directory, 'recipe'), onProgress });
+    return findTemporalServer({ environment, recipe: join(directory, 'recipe'), onProgress, ...more });
   };
   const install = (name: string, text: string) => writeFile(join(directory, 'bin', name), text, { mode: 0o755 });
   /** A go command that "compiles" the given text to the file after -o, and notes each build. */
@@ -112,6 +113,13 @@ describe('findTemporalServer', () => {
     await installGo('half a binary\n');
     await expect(find()).rejects.toMatchObject({ code: 'TEMPORAL_UNAVAILABLE' });
     expect((await built()).names).toEqual([]);
+  });
+
+  it('downloads nothing in a production install, which has no test server, and says so', async () => {
+    await expect(find({ packages: directory })).rejects.toThrow(
+      '3. download of the CLI through the Temporal SDK: not in a production install (@temporalio/testing is missing)',
+    );
+    expect(progress.join()).not.toContain('downloading it');
   });
 
   it('names the five ways and what each answered where none works', async () => {

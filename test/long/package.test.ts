@@ -52,3 +52,17 @@ it('puts `runbook` there with its version and all that it needs of the build, an
     await rm(directory, { recursive: true });
   }
 }, 60_000);
+
+it('a worker loads without the compiler and the test server, which the image does not have', async () => {
+  const script = `
+    const Module = require('node:module');
+    const resolve = Module._resolveFilename;
+    Module._resolveFilename = function (name, ...more) {
+      if (/^(@swc\\/|swc-loader|@temporalio\\/testing)/.test(name)) throw new Error('not here: ' + name);
+      return resolve.call(this, name, ...more);
+    };
+    require(process.argv[1]).startWorker({}).catch(({ code }) => process.stdout.write(code));`;
+  const program = join(projectRoot(), 'dist', 'src', 'worker', 'start-worker.js');
+  // It comes as far as its settings.
+  expect((await run(process.execPath, ['-e', script, program], { env: {} })).stdout).toBe('INVALID_INPUT');
+});
