@@ -1,5 +1,5 @@
 import type { Assessment, Authority, OnCluster, TokenDisposal } from '../../src/contracts/activities';
-import { orphanFinding } from '../../src/contracts/run-status';
+import { orphanFinding, TOKEN_KEPT } from '../../src/contracts/run-status';
 import type { OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
@@ -273,7 +273,7 @@ function notDeleted({ cluster, state, text, unanswered }: TokenDisposal, of: str
   return state === 'kept'
     ? {
         severity: 'info',
-        code: 'token-kept',
+        code: TOKEN_KEPT,
         text: `${of} is kept, which is normal: ${text}`,
         next: `Nothing to do now. It stays sealed in the record. When ${cluster} is a DR secondary again, for example after the next switchover or a rejoin, the token is valid again, and ${again}.`,
       }

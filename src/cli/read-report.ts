@@ -7,6 +7,7 @@ import type { Report } from '../contracts/report';
 import { QUERIES } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { headlineOf, headlinesBelow } from '../report/headlines';
+import { findingsToShow, laterOf } from '../report/left-to-do';
 import { tailOf } from '../report/run-history';
 import { reportOf } from '../report/report-of-run';
 import { fieldsOf } from '../report/run-record';
@@ -119,7 +120,7 @@ function unavailable(
  */
 export function summaryLines(given: Report, { brief = false } = {}): string[] {
   const report = inLines(given);
-  const findings = report.findings.map((finding) => {
+  const findings = findingsToShow(report).map((finding) => {
     const { title, text } = findingText(finding);
     return { failed: finding.code === CHECK_FAILED, line: `${title}${text}` };
   });
@@ -132,6 +133,7 @@ export function summaryLines(given: Report, { brief = false } = {}): string[] {
     ...headlinesBelow(report).map(({ text }) => text),
     ...(brief ? [] : details),
     ...report.leftToDo.map((left) => `Left to do: ${left}`),
+    ...(brief ? [] : laterOf(report)),
     ...(brief ? [] : [`History: ${report.historyEvents} events`]),
   ];
   return ['', ...terminalText(headlineOf(report).text), ...texts.flatMap((text) => terminalText(text, '  '))];

@@ -1,6 +1,7 @@
 import { RUNBOOK_NAMES } from '../contracts/names';
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus, TimelineStep } from '../contracts/run-status';
+import { TOKEN_KEPT } from '../contracts/run-status';
 import { MANY_SIGNALS } from '../contracts/signals';
 import { phaseText, receiptText, statusText, stepText } from '../words/status';
 import type { Line, Statement } from '../words/status';
@@ -140,17 +141,21 @@ export class Progress {
   /** Everything that a status reports; past events carry their time. */
   protected happened(status: RunStatus, now: number): News[] {
     const { steps, receipts } = status;
+    // The summary at the end tells what became of each token.
+    const findings = status.findings.filter(({ code }) => code !== TOKEN_KEPT);
     return [
       ...backAgain(status),
       ...steps.map(stepNews),
       ...receipts.map((receipt) => ({ at: receipt.at, lines: receiptLines(receipt) })),
-      ...statusText(status, (at) => clock(at, now)).map((each) => ({ lines: statementLines(each) })),
+      ...statusText({ ...status, findings }, (at) => clock(at, now)).map((each) => ({ lines: statementLines(each) })),
     ];
   }
 
   /** The current phase, whenever it has changed. */
   protected headings({ workflowId, status, state, memo }: RunView): News[] {
     const waits = memo?.waitingFor === undefined ? '' : `, waits for ${memo.waitingFor}`;
+    // Its last step writes the report, and ends after the outcome is known.
+    if (status?.phase === 'finished' && state === 'running') return [];
     const heading = status === undefined ? `No worker answers${waits}. Why:` : phaseText(status);
     if (heading === this.#heading || (status === undefined && state !== 'running')) return [];
     this.#heading = heading;

@@ -146,6 +146,9 @@ export function isOrphanAlarm({ code }: Pick<Finding, 'code'>): boolean {
 /** The code of a finding: a token was made, and no record has it. */
 export const TOKEN_NOT_IN_RECORD = 'token-not-in-record';
 
+/** The code of a finding: a token cannot be deleted yet, which is normal. A report tells it by the token's state and what is left to do. */
+export const TOKEN_KEPT = 'token-kept';
+
 /** The alarm about a token that may exist and that nobody holds. */
 export function orphanFinding(kind: 'operation-token' | 'root-token', cluster: string, how: string): Finding {
   if (kind === 'root-token') {

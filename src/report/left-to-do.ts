@@ -1,4 +1,5 @@
 import type { Report } from '../contracts/report';
+import { TOKEN_KEPT } from '../contracts/run-status';
 import type { Finding } from '../contracts/run-facts';
 import type { ActivityRecord, Fields, RunRecord } from './run-record';
 import { completed, fieldsOf, listOf, ofType, parkingsIn, textOf } from './run-record';
@@ -92,6 +93,24 @@ export function tokensOf(run: RunRecord): Report['tokens'] {
   return [...own.map(({ cluster, state, text }) => ({ cluster, state, text })), ...ofRecord];
 }
 
+/** What becomes of a token that a primary cannot delete. */
+const laterDeleted = (cluster: string, deployment = 'this deployment') =>
+  `Later: the next run on ${deployment} deletes the operation token of ${cluster}, which stays sealed in the record until ${cluster} is a DR secondary again.`;
+
+/** What becomes of the tokens that a run kept because they cannot be deleted yet, as far as its list of what is left does not say it. */
+export function laterOf({ tokens, runbook, deployment, leftToDo }: Report): readonly string[] {
+  // That ceremony keeps its token on purpose, and says until when.
+  if (runbook === 'operationTokenCeremony') return [];
+  const kept = tokens.filter(({ state }) => state === 'kept');
+  return kept.map(({ cluster }) => laterDeleted(cluster, deployment)).filter((text) => !leftToDo.includes(text));
+}
+
+/** The findings without what the states of the tokens tell already. */
+export function findingsToShow({ findings, tokens }: Report): Report['findings'] {
+  const tellsKept = tokens.some(({ state }) => state === 'kept');
+  return findings.filter(({ code }) => code !== TOKEN_KEPT || !tellsKept);
+}
+
 /** @param namingKept - whether to include tokens that the run kept on purpose */
 function tokensLeft(run: RunRecord, namingKept: boolean): readonly string[] {
   const fingerprint = textOf(completed(run, 'createCeremony').at(-1)?.result['fingerprint']);
@@ -103,8 +122,7 @@ function tokensLeft(run: RunRecord, namingKept: boolean): readonly string[] {
     // Of an operation token for a person, the run itself reports how it is deleted.
     const isReported = state === 'kept' || (state === 'handed-over' && kind === 'operation-token');
     if (state === 'deleted' || (isReported && !namingKept)) return [];
-    if (state === 'kept')
-      return `The DR operation token of ${cluster} was kept, sealed. Delete it when ${cluster} is a DR secondary again.`;
+    if (state === 'kept') return laterDeleted(cluster, run.deployment);
     if (state === 'handed-over' && kind === 'operation-token')
       return `A DR operation token of ${cluster} was generated, encrypted to its recipient, and never expires. When it is not needed any more, delete it with operationTokenDisposal and \`provided\`.`;
     return kind === 'operation-token'

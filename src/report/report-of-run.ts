@@ -197,7 +197,8 @@ export function reportOf(given: RunRecord): Report {
   const run = { ...given, activities: given.activities.filter(({ state }) => state !== 'not-ordered') };
   const { namespace, workflowId, runId, runbook, deployment, requestedBy, ending, close } = run;
   const plan = planOf(run);
-  const endedAt = close?.at ?? ending?.at;
+  const steps = reportedSteps(given);
+  const endedAt = close?.at ?? (ending && lastEnd(ending.at, steps));
   const assessed = assessments(run).at(-1) ?? {};
   const findings = findingsOf(run);
   const measured = {
@@ -217,7 +218,7 @@ export function reportOf(given: RunRecord): Report {
     endedAt: endedAt === undefined ? undefined : isoTime(endedAt),
     plan,
     preconditions: listOf(assessed['preconditions']) as Report['preconditions'],
-    steps: reportedSteps(given),
+    steps,
     gates: gatesOf(run),
     parkings: parkingsOf(run),
     holders: holdersOf(run),
@@ -233,6 +234,11 @@ export function reportOf(given: RunRecord): Report {
     leftToDo: leftToDoOf(run, findings),
     historyEvents: run.events,
   };
+}
+
+/** The run writes its report after it recorded its ending. */
+function lastEnd(at: number, steps: readonly ReportStep[]): number {
+  return Math.max(at, ...steps.map(({ endedAt }) => Date.parse(endedAt ?? '') || 0));
 }
 
 type ReportedActivity = ReportStep['activities'][number];
@@ -274,7 +280,10 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   createRehearsal: ({ holders }) => `${listOf(holders).length} people asked; no key share is asked for`,
   openEnvelopes: ({ verdicts }) =>
     `${listOf(verdicts).filter((item) => fieldsOf(item)['code'] === 'accepted').length} of ${counted(listOf(verdicts).length, 'envelope')} accepted`,
-  startGeneration: ({ attempts }) => `shares given, attempts: ${of(attempts)}`,
+  startGeneration: ({ attempt, next }) => {
+    const { length } = listOf(fieldsOf(attempt)['set']);
+    return attempt === undefined ? generationEnded({ next }) : `${length - 1} of ${length} key shares given`;
+  },
   completeGeneration: generationEnded,
   settleGeneration: generationEnded,
   deleteOperationTokens: ({ disposals }) => clustersIn(disposals, ({ state }) => `: ${of(state)}`),

@@ -6,6 +6,7 @@ import type { Attested } from '../contracts/run-facts';
 import { attestedName, escapeUntrusted, durationText } from '../contracts/words';
 import type { Tone, Toned } from './headlines';
 import { betweenText, timeText, toned } from './headlines';
+import { findingsToShow, laterOf } from './left-to-do';
 
 /*
  * The content of a report and its order, independent of the rendering: both renderings show the same sections.
@@ -116,9 +117,10 @@ function objectives({ objectives: wanted = [], outage, clientsHeld }: Report): S
   return section('Objectives', blocks, outage && 'The inventory sets none (`objectives` of the deployment).');
 }
 
-function findings({ findings: found, endedAt, workflowId }: Report): Section[] {
+function findings(report: Report): Section[] {
+  const { endedAt, workflowId } = report;
   const open = `None so far. The run is open: \`${shellLine('runbook', 'status', workflowId)}\` shows who must act, with the exact commands.`;
-  const items = found.map(({ severity, code, text, next }) => ({
+  const items = findingsToShow(report).map(({ severity, code, text, next }) => ({
     label: toned(severity.toUpperCase(), TONES[severity]),
     text: `${text} (${code})`,
     ...(next !== undefined && { below: `Next: ${next}` }),
@@ -127,13 +129,9 @@ function findings({ findings: found, endedAt, workflowId }: Report): Section[] {
 }
 
 /** If a token is kept, the section is never empty: the next run deletes it, and people must know that it exists. */
-function leftToDo({ leftToDo: items, outcome, tokens: all, deployment, runbook }: Report): Section[] {
-  const kept = all
-    .filter((token) => token.state === 'kept' && runbook !== 'operationTokenCeremony')
-    .map(
-      ({ cluster }) =>
-        `Later: the next run on ${deployment ?? 'this deployment'} deletes the operation token of ${cluster}, which is kept, sealed, until ${cluster} is a DR secondary again.`,
-    );
+function leftToDo(report: Report): Section[] {
+  const { leftToDo: items, outcome } = report;
+  const kept = laterOf(report);
   const nothing = outcome === 'running' ? 'Nothing at the moment.' : 'Nothing that the run knows of.';
   const now = items.length === 0 && kept.length > 0 ? [paragraph('Nothing right now.')] : [];
   return section('Left to do', [...now, list([...items, ...kept].map((text) => ({ text })))], nothing);

@@ -276,6 +276,20 @@ it('watch tells each outage and its length: one that was not begun after all is 
   ]);
 });
 
+it('watch says that a run finished once it has: its last step writes the report', () => {
+  const progress = new Progress();
+  const step = { number: 2, name: 'Write the report', attempt: 1, startedAt: at(20) };
+  const finished = (state: 'running' | 'done', run: string) => {
+    const steps = [{ ...step, state, ...(state === 'done' && { endedAt: at(21) }) }];
+    return progress.lines({ ...view({ phase: 'finished', outcome: 'completed', steps }), state: run }, NOW);
+  };
+  expect(finished('running', 'running')).toEqual(['12:00:20Z 2. Write the report: running']);
+  expect(finished('done', 'completed')).toEqual([
+    '12:00:21Z 2. Write the report: done in 1.0 s',
+    '12:00:30Z == Finished, completed',
+  ]);
+});
+
 it('watch announces a gate again that is opened again, and a worker that is gone, each once', () => {
   const progress = new Progress();
   const look = (...waiting: readonly Waiting[]) => progress.lines(view({ waiting }), NOW).join('\n');

@@ -43,7 +43,7 @@ describe('a run that was terminated', () => {
     expect(left).toContain('The keys of ceremony c-1, round 1 on key home home-1 were not destroyed');
     const last = leftToDoAt(87_000);
     expect(last).not.toContain('ceremony');
-    expect(last).toContain('The DR operation token of west was kept, sealed');
+    expect(last).toContain('Later: the next run on payments deletes the operation token of west, which stays sealed');
   });
 
   it('warns of a generation attempt that may be open', () => {

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
+import { summaryLines } from '../../src/cli/read-report';
 import { headlineOf } from '../../src/report/headlines';
 import { renderHtml, renderMarkdown, writeReportFiles } from '../../src/report/render';
 import { reportOf } from '../../src/report/report-of-run';
@@ -56,11 +57,23 @@ Gates, where people approve what comes next.
     expect(renderMarkdown(reportOf(finishedSwitchover().left(text).terminatedAt(68_499)))).toContain(`- ${text}\n`);
   });
 
-  it('never says that nothing is left beside a token that is kept', () => {
-    const [, left = ''] = renderMarkdown(report(finishedSwitchover())).split('## Left to do');
-    expect(left.split('##')[0]).toBe(
-      '\n\nNothing right now.\n\n- Later: the next run on payments deletes the operation token of west, which is kept, sealed, until west is a DR secondary again.\n\n',
-    );
+  it('never says that nothing is left beside a token that is kept, and tells each fact about it once', () => {
+    const later =
+      'Later: the next run on payments deletes the operation token of west, which stays sealed in the record until west is a DR secondary again.';
+    const ended = report(finishedSwitchover());
+    const text = renderMarkdown(ended);
+    const sectionOf = (title: string) => text.split(`## ${title}\n`)[1]?.split('##')[0];
+    expect(sectionOf('Left to do')).toBe(`\nNothing right now.\n\n- ${later}\n\n`);
+    expect(sectionOf('Findings')).toBe('\nNone.\n\n');
+    expect(sectionOf('Operation tokens')).toContain('| west | ⚠ kept | west is primary');
+    const summary = summaryLines(ended).filter((line) => line.includes('token of west'));
+    expect(summary).toEqual([
+      expect.stringMatching(/^ {2}Operation token of west: kept: west is primary/),
+      `  ${later}`,
+    ]);
+    // Where a run was closed from outside, its list of what is left says it.
+    const closed = renderMarkdown(reportOf(finishedSwitchover().terminatedAt(87_000)));
+    expect(closed.split(later)).toHaveLength(2);
   });
 
   it('tells a small run in full', () => {

@@ -1,13 +1,17 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { historyFromJSON } from '@temporalio/common/lib/proto-utils';
 import Ajv2020 from 'ajv/dist/2020';
 import { z } from 'zod';
 import { reportSchema } from '../../src/contracts/report';
 import type { ReportStep } from '../../src/contracts/report';
 import type { RunFact, RunOutcome } from '../../src/contracts/run-facts';
 import { headlineOf } from '../../src/report/headlines';
-import { reportOf } from '../../src/report/report-of-run';
+import { observedOf, reportOf } from '../../src/report/report-of-run';
+import { readHistory } from '../../src/report/run-history';
 import { withTail } from '../../src/report/run-record';
+import { historyText, recordedHistories } from '../support/matrix';
+import { gapsIn, mistakesIn } from '../support/report-checks';
 import type { ActivitySpecification } from './support/run-builder';
 import { IDENTITY, RunBuilder, decided, iso, parked, when } from './support/run-builder';
 import { DIGEST, PLAN, PRECONDITIONS, TIMES, finishedSwitchover } from './support/switchover';
@@ -36,7 +40,7 @@ describe('a finished switchover', () => {
     expect(tokens).toEqual(['west kept', 'east deleted']);
     const roles = report.finalState.map(({ cluster, dr }) => `${cluster} ${dr?.mode}`);
     expect(roles).toEqual(['east secondary', 'west primary']);
-    expect(report.findings.map(({ code }) => code)).toEqual(['operation-token-kept']);
+    expect(report.findings.map(({ code }) => code)).toEqual(['token-kept']);
     const approved = ['approved', [{ name: 'olga', how: 'signed' }]];
     expect(report.gates.map(({ gate, state, by }) => [gate, state, by])).toEqual([
       ['plan', ...approved],
@@ -70,6 +74,21 @@ describe('a finished switchover', () => {
 it('steps that begin at the same time stand in their order, whichever worker was first', () => {
   const step = (number: number, startedAt: number) => read({ step: { name: 'S', number }, startedAt });
   expect(reportOf(new RunBuilder([step(2, 20), step(1, 30)]).build()).steps.map(position)).toEqual(['1 S', '2 S']);
+});
+
+describe('what activities observed', () => {
+  it('has no gap in any recorded history', () => {
+    const observed = recordedHistories().flatMap((file) =>
+      readHistory(historyFromJSON(JSON.parse(historyText(file)))).activities.map(
+        (activity) => `${file} ${activity.type}: ${observedOf(activity) ?? ''}`,
+      ),
+    );
+    expect(observed.length).toBeGreaterThan(200);
+    expect(observed.filter((text) => gapsIn(text).length > 0)).toEqual([]);
+    expect(observed).toContainEqual(
+      expect.stringMatching(/drSwitchover\.json\.gz startGeneration: 2 of 3 key shares given$/),
+    );
+  });
 });
 
 it('retries are counted, and shown as one activity with the observed value of the last', () => {
@@ -118,6 +137,15 @@ it('steps without activities have their line, and what a step said of its end co
 });
 
 describe('the end of a run', () => {
+  it('is when its last step ended, which writes the report after the outcome is known', () => {
+    const step = { name: 'Write the report', number: 2 };
+    const files = { type: 'writeReportFiles', step, scheduledAt: 92, endedAt: 98 };
+    const run = () => new RunBuilder([read({}), files]).ended(90, 'completed');
+    const report = reportOf(run().build());
+    expect([report.endedAt, mistakesIn(report)]).toEqual([iso(98), []]);
+    expect(reportOf(run().build(95)).endedAt).toBe(iso(90));
+  });
+
   it('that refused itself is its own word, also where Temporal shows a failure', () => {
     const run = new RunBuilder().ended(20, 'refused').failed(30, 'PRECONDITION_FAILED', 'Nothing was touched.');
     expect(reportOf(run.build())).toMatchObject({ outcome: 'refused', findings: [] });

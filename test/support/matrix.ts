@@ -31,7 +31,11 @@ export function recordedHistories(): string[] {
 }
 
 export function readHistory(file: string): RecordedHistory {
-  return JSON.parse(gunzipSync(readFileSync(join(HISTORIES, file))).toString('utf8')) as RecordedHistory;
+  return JSON.parse(historyText(file)) as RecordedHistory;
+}
+
+export function historyText(file: string): string {
+  return gunzipSync(readFileSync(join(HISTORIES, file))).toString('utf8');
 }
 
 /** Saves the history of a run. It contains only sealed values, and their keys are lost when the test process ends. */

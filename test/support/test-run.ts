@@ -10,6 +10,7 @@ import { QUERIES } from '../../src/contracts/signals';
 import { approveAgain, approveLongAgo } from './aged-approvals';
 import { approvalOf, controlOf, decisionOf, envelopeOf } from './people';
 import type { Scenario } from './scenario';
+import { mistakesIn } from './report-checks';
 import { temporalServer } from './temporal-server';
 
 /** Long enough for a slow machine: a test fails only if something never happens. */
@@ -201,7 +202,9 @@ export class TestRun {
 
   /** The result of the run, which is its report. */
   async report(): Promise<Report> {
-    return (await this.#result()) as Report;
+    const report = (await this.#result()) as Report;
+    expect(mistakesIn(report)).toEqual([]);
+    return report;
   }
 
   /** Code, message, and details of the failure of the run. */

@@ -66,7 +66,7 @@ const FACTS: readonly RunFact[] = [
   ...[gate('plan', 'approved', 40_030), accepted('approve', 1, 'olga', 40_030)],
   ...[gate('go', 'opened', 42_060), accepted('approve', 2, 'olga', 60_040), gate('go', 'approved', 60_050)],
   {
-    ...{ kind: 'finding', at: when(86_000), severity: 'info', code: 'operation-token-kept' },
+    ...{ kind: 'finding', at: when(86_000), severity: 'info', code: 'token-kept' },
     text: 'The operation token of west lives again when west is demoted.',
     next: 'The next run deletes it first.',
   },
@@ -92,7 +92,7 @@ const compared = {
 };
 const observations = [observation('east', 'secondary', 86_900), observation('west', 'primary', 86_900)];
 const disposals = [
-  { cluster: 'west', state: 'kept', text: 'refused while west is primary; kept sealed in the ledger' },
+  { cluster: 'west', state: 'kept', text: 'west is primary, and deletes no tokens now' },
   { cluster: 'east', state: 'deleted', text: 'deleted' },
 ];
 /** What a change gives that was called and confirmed at these times. */
