@@ -33,6 +33,9 @@ export type SnapshotEvent = (typeof SNAPSHOT_EVENTS)[number];
 /** The step that reports what a planned change of the primary cost. Skipping it continues without knowing. */
 export const COMPARE_STEP = 'Compare the data of both clusters';
 
+/** The histogram of outages that workers export. */
+export const OUTAGE_METRIC = 'runbooks_outage_seconds';
+
 /** The task queue that every worker polls unless `RUNBOOKS_TASK_QUEUE` says otherwise. */
 export const DEFAULT_TASK_QUEUE = 'runbooks';
 

@@ -1,6 +1,7 @@
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger as SdkLogger, LogLevel } from '@temporalio/worker';
 import type { Logger } from 'pino';
+import { OUTAGE_METRIC } from '../contracts/names';
 
 const TO_PINO = {
   TRACE: 'trace',
@@ -19,12 +20,24 @@ export function sdkLogger(log: Logger): SdkLogger {
   });
 }
 
+/** Seconds. The SDK's own buckets end at 10 s: every outage would be in the last one. */
+const OUTAGE_BUCKETS = [1, 2.5, 5, 10, 20, 30, 60, 120, 300, 900, 3_600];
+
+/** The SDK's exporter of this process's metrics, at `/metrics`. */
+export function metricsAt(bindAddress: string) {
+  const names = { countersTotalSuffix: true, unitSuffix: true, useSecondsForDurations: true };
+  return { prometheus: { bindAddress, ...names, histogramBucketOverrides: { [OUTAGE_METRIC]: OUTAGE_BUCKETS } } };
+}
+
 /** Installs our logger in the SDK. Only the first call in a process has an effect, because the SDK has one runtime. */
-export function installLogger(log: Logger): void {
+export function installLogger(log: Logger, metricsAddress?: string): void {
   try {
     Runtime.install({
       logger: sdkLogger(log),
-      telemetryOptions: { logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } },
+      telemetryOptions: {
+        logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } },
+        ...(metricsAddress !== undefined && { metrics: metricsAt(metricsAddress) }),
+      },
       // Each program handles signals itself.
       shutdownSignals: [],
     });

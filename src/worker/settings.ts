@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
@@ -38,11 +39,14 @@ export function workerSettings(env: NodeJS.ProcessEnv) {
     reportDirectory: reportDirectory === undefined ? undefined : resolve(reportDirectory),
     taskQueue: taskQueueSetting(env),
     logLevel,
+    /** Where Prometheus scrapes this process; undefined: it opens no port. */
+    metricsAddress: metricsAddress(env),
   };
 }
 
 /** The settings of a worker. `docs/cli.md` lists the environment variables. */
-export type WorkerSettings = Readonly<ReturnType<typeof workerSettings>>;
+export type WorkerSettings = Readonly<Omit<Read, 'metricsAddress'> & Partial<Pick<Read, 'metricsAddress'>>>;
+type Read = ReturnType<typeof workerSettings>;
 
 /** The main task queue: `RUNBOOKS_TASK_QUEUE`, or else the default. */
 export function taskQueueSetting(env: NodeJS.ProcessEnv): string {
@@ -85,6 +89,15 @@ function readSealKeys(env: NodeJS.ProcessEnv): Secret<'private-key'> {
     const reason = errnoOf(error) ?? 'unknown reason';
     throw new RunbookError('SEAL_KEY_MISSING', `RUNBOOKS_SEAL_KEYS_FILE: ${file} cannot be read (${reason}).`);
   }
+}
+
+/** An address by number: the SDK resolves no names. */
+function metricsAddress(env: NodeJS.ProcessEnv): string | undefined {
+  const address = given(env, 'RUNBOOKS_WORKER_METRICS');
+  const [, host = '', port = ''] = /^(.+):(\d{1,5})$/.exec(address ?? '') ?? [];
+  const isNumber = isIP(host) === 4 || (/^\[.*\]$/.test(host) && isIP(host.slice(1, -1)) === 6);
+  if (address === undefined || (isNumber && Number(port) > 0 && Number(port) < 65_536)) return address;
+  throw badVariable('RUNBOOKS_WORKER_METRICS', 'an IP address and a port, such as 127.0.0.1:9465');
 }
 
 /** An empty variable counts as not set. */

@@ -88,7 +88,7 @@ export async function startWorker(options: WorkerOptions = {}): Promise<RunningW
   const settings = options.settings ?? workerSettings(env);
   if (options.log !== undefined) return prepare(options, { env, settings, log: options.log });
   const log = createLogger(settings.logLevel);
-  installLogger(log);
+  installLogger(log, settings.metricsAddress);
   try {
     return await prepare(options, { env, settings, log });
   } catch (error) {

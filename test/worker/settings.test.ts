@@ -27,6 +27,9 @@ describe('settings of a worker', () => {
     ['RUNBOOKS_SEAL_KEYS_FILE', '', 'SEAL_KEY_MISSING'],
     ['RUNBOOKS_KEY_STORAGE', 'tape', 'INVALID_INPUT'],
     ['RUNBOOKS_LOG_LEVEL', 'loud', 'INVALID_INPUT'],
+    ['RUNBOOKS_WORKER_METRICS', '9465', 'INVALID_INPUT'],
+    ['RUNBOOKS_WORKER_METRICS', 'localhost:9465', 'INVALID_INPUT'],
+    ['RUNBOOKS_WORKER_METRICS', '127.0.0.1:99999', 'INVALID_INPUT'],
   ])('refuses %s=%j', (name, value, code) => {
     const refused = expect.objectContaining({ code, message: expect.stringContaining(name) as string }) as Error;
     expect(() => workerSettings({ ...ENV, [name]: value })).toThrow(refused);

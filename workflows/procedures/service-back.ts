@@ -1,7 +1,9 @@
+import { metricMeter } from '@temporalio/workflow';
 import type { MarkerResult } from '../../activities/evidence/data-evidence';
 import type { Authority } from '../../src/contracts/activities';
 import type { SnapshotEvent } from '../../src/contracts/names';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { OUTAGE_METRIC } from '../../src/contracts/names';
 import { readInOutage } from '../engine/failures';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
@@ -77,6 +79,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   }
   if ((!ready || follows === undefined) && !probed) return;
   run.state.serviceBackAt = probed ? Date.now() : (follows ?? readyAt);
+  measureOutage(run);
   run.state.left.settle(rolesOf(kind));
 }
 
@@ -151,4 +154,11 @@ export async function takeSnapshot(
     `there is no snapshot of ${cluster} from before its ${event}`,
     (call) => call.takeSnapshot({ ...before, authority }),
   );
+}
+
+/** For monitoring, if the worker exports metrics. Costs no event, and a replay counts nothing. */
+function measureOutage({ state: { runbook, deployment, outageSince, serviceBackAt } }: Run): void {
+  if (outageSince === undefined || serviceBackAt === undefined) return;
+  const histogram = metricMeter.createHistogram(OUTAGE_METRIC, 'float');
+  histogram.record((serviceBackAt - outageSince) / 1_000, { deployment, runbook });
 }
