@@ -121,7 +121,8 @@ describe('of a deployment', () => {
     const first = await scrape();
     expect(first.of('runbooks_info', { version: '1.2.3' })).toBe(1);
     expect(first.of('runbooks_readiness')).toBeUndefined();
-    expect(first.of('runbooks_sample_timestamp_seconds')).toBeUndefined();
+    expect(first.of('runbooks_sample_timestamp_seconds')).toBe(0);
+    expect(first.of('runbooks_readiness_timestamp_seconds')).toBe(0);
     expect(first.of('runbooks_runs_open')).toBeUndefined();
     expect(first.of('runbooks_outage_since_timestamp_seconds')).toBe(0);
     expect(first.of('runbooks_parked_since_timestamp_seconds')).toBe(0);
@@ -138,8 +139,8 @@ describe('of a deployment', () => {
     const found = await once(
       'both are listed',
       (each) =>
-        each.of('runbooks_sample_timestamp_seconds') !== undefined &&
-        each.of('runbooks_readiness_timestamp_seconds') !== undefined &&
+        each.of('runbooks_sample_timestamp_seconds') !== 0 &&
+        each.of('runbooks_readiness_timestamp_seconds') !== 0 &&
         each.of('runbooks_workers') === 1,
     );
     const level = ['not-ready', 'ready-with-warnings', 'ready'].indexOf(switchover);
@@ -288,7 +289,7 @@ describe('of a deployment', () => {
     expect(found.tookMs).toBeLessThan(5_000);
     expect(found.of('runbooks_dr_primaries')).toBe(0);
     expect(found.of('runbooks_tokens', { state: 'alive' })).toBeUndefined();
-    expect(found.of('runbooks_read_timestamp_seconds', { source: 'record' })).toBeUndefined();
+    expect(found.of('runbooks_read_timestamp_seconds', { source: 'record' })).toBe(0);
   });
 });
 
@@ -315,7 +316,7 @@ describe('a scrape is answered within 5 s', () => {
     const found = await scrape();
     expect(found.tookMs).toBeLessThan(5_000);
     expect(found.of('runbooks_info')).toBe(1);
-    expect(found.of('runbooks_read_timestamp_seconds', { source: 'runs' })).toBeUndefined();
+    expect(found.of('runbooks_read_timestamp_seconds', { source: 'runs' })).toBe(0);
   });
 
   it('while a cluster hangs; the certificate of another is read', async () => {

@@ -5,7 +5,7 @@
 export const METRICS = {
   runbooks_info: { help: '1, with the version of this program', labels: ['version'] },
   runbooks_read_timestamp_seconds: {
-    help: 'When a source was last read successfully: runs, readiness, samples, record, certificates, workers',
+    help: 'When a source was last read successfully: runs, readiness, samples, record, certificates, workers; 0: never',
     labels: ['deployment', 'source'],
   },
   runbooks_workers: { help: 'Workers that polled the task queue within the last minute', labels: [] },
@@ -13,9 +13,9 @@ export const METRICS = {
     help: 'Whether a switchover or a failover would start: 0 not ready, 1 ready with warnings, 2 ready',
     labels: ['deployment', 'question'],
   },
-  runbooks_readiness_timestamp_seconds: { help: 'When readiness was last checked', labels: ['deployment'] },
+  runbooks_readiness_timestamp_seconds: { help: 'When readiness was last checked; 0: never', labels: ['deployment'] },
   runbooks_sample_timestamp_seconds: {
-    help: 'When walSampler took the newest sample, from which the metrics of clusters and replication are',
+    help: 'When walSampler took the newest sample, from which the metrics of clusters and replication are; 0: never',
     labels: ['deployment'],
   },
   runbooks_cluster_answers: {
@@ -73,5 +73,8 @@ export interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
+
+/** What is read of each deployment. */
+export const SOURCES = ['runs', 'readiness', 'samples', 'record', 'certificates'] as const;
 
 export const seconds = (ms: number): number => ms / 1_000;

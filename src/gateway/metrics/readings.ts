@@ -50,7 +50,7 @@ export class Readings {
         ),
       ];
     }
-    return [];
+    return [sample('runbooks_readiness_timestamp_seconds', { deployment }, 0)];
   }
 
   /** The newest sample of `walSampler`. */
@@ -62,7 +62,7 @@ export class Readings {
       const last = found.success && found.data.deployment === deployment.name ? found.data.samples.at(-1) : undefined;
       if (last !== undefined) return samplesOf(deployment, last);
     }
-    return [];
+    return [sample('runbooks_sample_timestamp_seconds', { deployment: deployment.name }, 0)];
   }
 
   /** Open runs, what they wait for, and whom runs could not notify. */

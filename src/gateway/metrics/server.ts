@@ -8,7 +8,7 @@ import { Gauge, Registry } from 'prom-client';
 import type { Inventory } from '../../inventory';
 import { cannotListen, hostAndPort } from '../listening';
 import { certificates } from './certificates';
-import { METRICS, seconds } from './names';
+import { METRICS, seconds, SOURCES } from './names';
 import type { MetricName, Sample } from './names';
 import { Readings } from './readings';
 
@@ -100,6 +100,9 @@ class Exporter {
     for (const gauge of this.#gauges.values()) gauge.reset();
     this.#set({ metric: 'runbooks_info', labels: { version: this.#options.version }, value: 1 });
     const { deployments } = this.#options.inventory();
+    const wanted = [...deployments.keys()].flatMap((deployment) => SOURCES.map((source) => ({ deployment, source })));
+    for (const labels of [...wanted, { deployment: '', source: 'workers' }])
+      this.#set({ metric: 'runbooks_read_timestamp_seconds', labels, value: 0 });
     for (const { deployment, source, samples, at } of this.#known.values()) {
       // A deployment that left the inventory has no metrics.
       if (deployment !== '' && !deployments.has(deployment)) continue;
@@ -133,12 +136,10 @@ class Exporter {
         const { name } = deployment;
         const known = this.#known.get(keyOf(name, 'certificates'));
         const stale = known === undefined || Date.now() - known.at > CERTIFICATES_MS;
-        return [
-          ...(['readiness', 'samples', 'runs', 'record'] as const).map((source) =>
-            this.#note(name, source, () => this.#readings[source](deployment)),
-          ),
-          ...(stale ? [this.#note(name, 'certificates', () => certificates(deployment))] : []),
-        ];
+        return SOURCES.map((source) => {
+          if (source !== 'certificates') return this.#note(name, source, () => this.#readings[source](deployment));
+          return stale ? this.#note(name, source, () => certificates(deployment)) : undefined;
+        });
       }),
     ]);
   }
