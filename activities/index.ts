@@ -6,6 +6,7 @@ export { interceptActivities } from './execution';
 export { Records } from './record';
 export { sweepLedger, raiseRecordAlarm } from './ceremony/token-ledger';
 export { notifyOverdueReadiness } from './readiness/summary';
+export { watchSampler } from './alarms/no-samples';
 
 /** The activities that workers offer, by their Temporal names. They run only inside {@link interceptActivities}. */
 export const activities = { ...offered };

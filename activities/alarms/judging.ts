@@ -136,10 +136,6 @@ const CHANGING: readonly unknown[] = ['working', 'outage', 're-protecting', 'fin
 const CAUSED: Readonly<Partial<Record<RunbookName, readonly ServiceAlarmKind[]>>> = {
   drSwitchover: ['no-primary', 'not-streaming'],
   drFailover: ['not-streaming'],
-  drRejoin: ['not-streaming'],
-  performanceRejoin: ['not-streaming'],
-  drSecondaryOnboarding: ['not-streaming'],
-  performanceSecondaryOnboarding: ['not-streaming'],
   performancePromotion: ['not-streaming'],
   secondaryRepointing: ['not-streaming'],
   filterReconciliation: ['not-streaming'],
@@ -148,11 +144,13 @@ const CAUSED: Readonly<Partial<Record<RunbookName, readonly ServiceAlarmKind[]>>
   replicationTeardown: ['no-primary', 'not-streaming'],
   drReindex: ['not-streaming'],
 };
-/** Who started one of these knows about it. */
+/** Who started one of these knows about it; some wait for people in the middle of their changes. */
 const KNOWN: Readonly<Partial<Record<RunbookName, readonly ServiceAlarmKind[]>>> = {
   drFailover: ['no-primary'],
-  drRejoin: ['two-primaries'],
-  performanceRejoin: ['two-primaries'],
+  drRejoin: ['two-primaries', 'not-streaming'],
+  performanceRejoin: ['two-primaries', 'not-streaming'],
+  drSecondaryOnboarding: ['not-streaming'],
+  performanceSecondaryOnboarding: ['not-streaming'],
 };
 
 /** Whether an open run of the deployment explains what was seen, so that it notifies people itself. */

@@ -282,7 +282,7 @@ function alarmOverText(facts: Facts): string {
     case 'not-streaming':
       return `Replication is back: ${seenText(facts)}${lasted}.`;
     case 'no-samples':
-      return `Samples are recorded again${lasted}.`;
+      return `Samples are recorded again, or are no longer wanted${lasted}.`;
     case undefined:
       return `What was wrong with the service is over${lasted}.`;
   }

@@ -10,6 +10,7 @@ import {
   interceptActivities,
   sweepLedger,
   notifyOverdueReadiness,
+  watchSampler,
   raiseRecordAlarm,
 } from '../../activities';
 import type { Log } from '../contracts/log';
@@ -62,6 +63,8 @@ export interface RunningWorker {
 }
 
 const SWEEP_INTERVAL_MS = 3 * 60_000;
+/** How often the workers look whether `walSampler` still records samples. */
+const SAMPLER_INTERVAL_MS = 60_000;
 /** How often the inventory file is checked for changes. */
 const INVENTORY_POLL_MS = 2_000;
 /** Cached runs; each uses some MiB. The SDK's own default grows with the heap, and workers have run out of memory. */
@@ -249,7 +252,7 @@ function shutDown(worker: Worker): void {
 
 /**
  * Sweeps the tokens in the records once now, when this worker polls: no other worker may be running. After that, sweeps
- * ceremony keys and tokens every {@link SWEEP_INTERVAL_MS}. Returns a function that stops the sweeps.
+ * ceremony keys and tokens every {@link SWEEP_INTERVAL_MS}, and looks after `walSampler`. Returns a function that stops the sweeps.
  */
 function startSweeping(dependencies: ActivityDependencies, namespace: string): () => Promise<unknown> {
   const { log } = dependencies;
@@ -262,19 +265,26 @@ function startSweeping(dependencies: ActivityDependencies, namespace: string): (
   // Separate sweeps: clusters that do not answer must not delay the destruction of keys.
   const keys = againAndAgain(() => sweepKeys(dependencies, namespace));
   const records = againAndAgain(sweepRecords);
+  const watchSamplers = async (): Promise<void> => {
+    for (const deployment of dependencies.inventory.deployments.keys())
+      await watchSampler(dependencies, namespace, deployment).catch((error: unknown) =>
+        log.warn({ deployment, error }, 'whether walSampler records samples is not known'),
+      );
+  };
+  const samplers = againAndAgain(watchSamplers, SAMPLER_INTERVAL_MS);
   records.begin();
-  return () => Promise.all([keys.stop(), records.stop()]);
+  return () => Promise.all([keys.stop(), records.stop(), samplers.stop()]);
 }
 
-/** Repeats a sweep every few minutes, but never runs two at the same time: the second would only repeat the work. */
-export function againAndAgain(sweep: () => Promise<void>) {
+/** Repeats a sweep, but never runs two at the same time: the second would only repeat the work. */
+export function againAndAgain(sweep: () => Promise<void>, intervalMs = SWEEP_INTERVAL_MS) {
   let underWay: Promise<void> | undefined;
   const begin = () => {
     underWay ??= sweep().finally(() => {
       underWay = undefined;
     });
   };
-  const timer = setInterval(begin, SWEEP_INTERVAL_MS).unref();
+  const timer = setInterval(begin, intervalMs).unref();
   const stop = async () => {
     clearInterval(timer);
     await underWay;

@@ -228,6 +228,17 @@ describe('walSampler', () => {
     });
   });
 
+  it('a cluster that hangs delays no notification by more than the time limits of its calls', async () => {
+    service().faults.add({ cluster: 'east', endpoint: /./, action: { delayMs: 60_000 }, times: Infinity });
+    const began = performance.now();
+    await sample();
+    const took = performance.now() - began;
+    service().faults.clear();
+    expect(told()).toContain(`service-alarm default/${DEPLOYMENT}/alarm:no-primary:main`);
+    // With five seconds between samples and ten between runs, people are told well within 90 s.
+    expect(took).toBeLessThan(25_000);
+  });
+
   it('a target that is down is tried again at the next sample, until it has the notification once', async () => {
     hook.answers = [404, 404, 404, 200];
     service().partition('east', 'west');
