@@ -44,9 +44,7 @@ function mistake(line: string, complete = true): string | undefined {
 
 /** `runbook` lines of the shell blocks, and spans that give a whole command with an argument. */
 function runbookLines(from: Page): string[] {
-  return shellLines(from)
-    .map((line) => line.replace(/^(?:[A-Z_]+=\S+ )+/, ''))
-    .filter((line) => line.startsWith('runbook '));
+  return shellLines(from).filter((line) => line.startsWith('runbook '));
 }
 
 it('README.md is one page', () => {
@@ -184,7 +182,9 @@ describe('names of things', () => {
         span === 'Dockerfile',
     );
     expect(named.length).toBeGreaterThan(10);
-    expect([...new Set(named)].filter((name) => !existsSync(join(ROOT, name)))).toEqual([]);
+    // The build makes this one.
+    const known = (name: string) => name === 'runbook.cjs' || existsSync(join(ROOT, name));
+    expect([...new Set(named)].filter((name) => !known(name))).toEqual([]);
   });
 
   it('dynamic configuration is the one that is deployed', () => {

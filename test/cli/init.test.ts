@@ -161,7 +161,7 @@ it('init keeps no secret ID of a role that is gone beside a new role ID', async 
   }
 });
 
-it("each person's line names the Temporal server and the namespace, and join prints them for the profile", async () => {
+it("each person's line names the Temporal server and the namespace, and join stores them", async () => {
   const env = { TEMPORAL_ADDRESS: 'temporal.example:7233', TEMPORAL_NAMESPACE: 'runbooks' };
   const words = [
     'init',
@@ -174,22 +174,17 @@ it("each person's line names the Temporal server and the namespace, and join pri
   ];
   const away = await cli([...words, '--directory', join(folder, 'away')], { env });
   const here = await cli([...words, '--directory', join(folder, 'here')]);
-  const line = /^ +TEMPORAL_ADDRESS=(\S+) TEMPORAL_NAMESPACE=(\S+) runbook join (\S+)$/m;
-  const [, address, namespace, own = ''] = line.exec(away.out) ?? [];
+  const line = /^ +runbook (join \S+ --address (\S+) --namespace (\S+))$/m;
+  const [, own = '', address, namespace] = line.exec(away.out) ?? [];
   expect([address, namespace]).toEqual(['temporal.example:7233', 'runbooks']);
-  expect(line.exec(here.out)?.slice(1, 3)).toEqual(['127.0.0.1:7233', 'default']);
+  expect(line.exec(here.out)?.slice(2, 4)).toEqual(['127.0.0.1:7233', 'default']);
   const notHere = '127.0.0.1:7233 is not this host: write the address at which people reach Temporal';
   expect([away.out.includes(notHere), here.out.includes(notHere)]).toEqual([false, true]);
 
   await writeFile(join(folder, 'passphrase'), 'a long enough passphrase', { mode: 0o600 });
-  const joining = ['join', own, '--yes', '--passphrase-file', join(folder, 'passphrase')];
-  const joined = await cli(joining, { env: { ...env, XDG_CONFIG_HOME: join(folder, 'of-ada') } });
-  const exported = [...joined.out.matchAll(/^ +export (.*)$/gm)].map(([, each]) => each);
-  expect(exported).toEqual([
-    'TEMPORAL_ADDRESS=temporal.example:7233',
-    'TEMPORAL_NAMESPACE=runbooks',
-    'RUNBOOKS_PERSON=ada',
-  ]);
+  const joining = [...own.split(' '), '--yes', '--passphrase-file', join(folder, 'passphrase'), '--json'];
+  const joined = await cli(joining, { env: { XDG_CONFIG_HOME: join(folder, 'of-ada'), TEMPORAL_CONFIG_FILE: '' } });
+  expect(JSON.parse(joined.out)).toMatchObject({ settings: { ...env, RUNBOOKS_PERSON: 'ada' } });
 });
 
 it('init writes the paths filters that are in force, of each secondary under either id, and names those that it cannot read', async () => {

@@ -11,10 +11,11 @@ import { buildOneFile, writeOneFile } from '../../scripts/bundle-one-file';
 import { processContext } from '../../src/cli/context';
 import { buildProgram } from '../../src/cli/program';
 import { projectRoot, programVersion } from '../../src/dev-server/locations';
-import { addPin, formatPublicKey } from '../../src/keys';
+import { formatPublicKey, newSigningKey } from '../../src/keys';
 import { temporaryDirectory } from '../support/directory';
 import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
 
 jest.setTimeout(240_000);
 
@@ -71,7 +72,9 @@ describe('the file', () => {
   it('prints its version and help; a command of worker hosts is named, with where it is', async () => {
     expect(await runbook(['--version'])).toEqual({ code: 0, out: `${programVersion()}\n`, err: '' });
     const { out: help } = await runbook(['--help']);
-    expect(help).toContain('Only the package for worker hosts has: holder-page, init, doctor, policy, worker,');
+    expect(help).toContain(
+      'Only the package for worker hosts has: holder-page, init, doctor, policy, schedules, worker,',
+    );
     const all = buildProgram({ context: processContext(new AbortController().signal), finish: () => undefined });
     const leftOut = /worker hosts has: (.*)\./.exec(help)?.[1]?.split(', ') ?? [];
     const seen = all.commands.map(async (command) => {
@@ -102,43 +105,55 @@ describe('the file', () => {
 
 describe('with a run', () => {
   let scenario: Scenario;
-  openScenario((opened) => (scenario = opened), { attestation: 'claimed' });
+  /** The public keys of those who joined. */
+  const keys = new Map<string, string>();
+  const at = (name: string) => ({ HOME: join(directory, `home-of-${name}`) });
+  const passphrase = ['--passphrase-file', join(directory, 'passphrase')];
+  const good = async (words: readonly string[], how: How = {}) => {
+    const { code, out, err } = await runbook(words, how);
+    expect([words, code, code === 0 ? '' : err]).toEqual([words, 0, '']);
+    return out;
+  };
+  beforeAll(async () => {
+    await writeFile(join(directory, 'passphrase'), 'correct horse battery staple', { mode: 0o600 });
+    const { address, namespace } = temporalServer();
+    for (const name of ['ada', 'grace']) {
+      const line = `production/${name}/${formatPublicKey(newSigningKey().key)}`;
+      const server = ['--address', address, '--namespace', namespace];
+      const sent = await good(['join', line, ...server, '--yes', ...passphrase], { env: at(name) });
+      keys.set(name, new RegExp(`^ {2}${name}/(\\S+)$`, 'm').exec(sent)?.[1] ?? '');
+    }
+  });
+  openScenario((opened) => (scenario = opened), {
+    person: (name) => (keys.has(name) ? { publicKeys: [keys.get(name)] } : undefined),
+  });
 
-  it('the file plans, starts, lists, gives shares, approves, aborts and reports it', async () => {
+  it('an operator plans, starts and lists it; holder and approver answer from an empty machine on which they joined', async () => {
     const { name, workflowId } = scenario;
     const { TEMPORAL_ADDRESS = '', TEMPORAL_NAMESPACE = '', RUNBOOKS_TASK_QUEUE = '' } = scenario.environment;
-    const pins = join(directory, 'pins.json');
-    await addPin(pins, 'production', formatPublicKey(scenario.workersKey));
-    const env = { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, RUNBOOKS_TASK_QUEUE, RUNBOOKS_PINS: pins };
-    const good = async (words: readonly string[], how: How = {}) => {
-      const { code, out, err } = await runbook(words, { env: { ...env, ...how.env }, ...how });
-      expect([words, code, code === 0 ? '' : err]).toEqual([words, 0, '']);
-      scenario.shows(out, err);
-      return out;
-    };
+    const env = { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, RUNBOOKS_TASK_QUEUE, RUNBOOKS_PERSON: 'olga' };
     const input = ['drSwitchover', '--deployment', name, '--to', 'west', '--reason', 'one file'];
-    expect(await good(['plan', ...input])).toContain('No precondition failed. Nothing was changed.');
-    expect(await good(['start', ...input, '--requested-by', 'olga'])).toContain(
-      `Started drSwitchover as ${workflowId}`,
-    );
+    expect(await good(['plan', ...input], { env })).toContain('No precondition failed. Nothing was changed.');
+    expect(await good(['start', ...input], { env })).toContain(`Started drSwitchover as ${workflowId}`);
     const run = scenario.attach();
     await run.waitsFor('shares');
-    expect(await good(['list', '--limit', '200'])).toContain(workflowId);
-    expect(await good(['status', name])).toContain(`runbook share ${workflowId} --holder ada`);
-    for (const holder of ['ada', 'bert', 'cleo']) {
-      const words = ['share', name, '--holder', holder, '--confirm', 'west', '--share-file', '-'];
-      expect(await good(words, { input: scenario.person(holder).share })).toContain('accepted');
-    }
+    expect(await good(['list', '--limit', '200'], { env })).toContain(workflowId);
+    expect(await good(['status', name], { env: at('ada') })).toContain(`runbook share ${workflowId} --holder ada`);
+
+    await good(['keys', 'trust', 'production', formatPublicKey(scenario.workersKey), '--yes'], { env: at('ada') });
+    const share = ['share', name, '--confirm', 'west', '--share-file', '-', ...passphrase];
+    const given = await good(share, { env: at('ada'), input: scenario.person('ada').share });
+    expect(given).toMatch(/from ada \(signed\): accepted/);
     const { planDigest = '' } = await run.waitsFor('approval', ({ gate }) => gate === 'plan');
-    const approve = ['approve', name, '--gate', 'plan', '--name', 'grace', '--yes', '--plan-digest', planDigest];
-    expect(await good(approve)).toContain('accepted');
-    await run.waitsFor('approval', ({ gate }) => gate === 'go');
-    expect(await good(['abort', name, '--name', 'grace', '--reason', 'enough'])).toContain('abort 1 from grace');
+    const approve = ['approve', name, '--gate', 'plan', '--yes', '--plan-digest', planDigest, ...passphrase];
+    expect(await good(approve, { env: at('grace') })).toMatch(/from grace \(signed\): accepted/);
+    const abort = ['abort', name, '--reason', 'enough', ...passphrase];
+    expect(await good(abort, { env: at('grace') })).toContain('abort 1 from grace');
     await run.report();
     // Read with its history, whose numbers of 64 bits need a package that must be in the file.
-    const file = join(directory, 'report.json');
-    await writeFile(file, await good(['report', name, '--json']));
-    expect(await good(['report', '--verify', file])).toContain('History: match.');
+    const report = join(directory, 'report.json');
+    await writeFile(report, await good(['report', name, '--json'], { env }));
+    expect(await good(['report', '--verify', report], { env })).toContain('History: match.');
   });
 });
 

@@ -179,12 +179,12 @@ function nextSteps(
   const { directory } = files;
   const to = clusters.find(({ role }) => role.startsWith('DR secondary'))?.name ?? 'CLUSTER';
   const plan = ['drSwitchover', '--deployment', deployment, '--to', to, '--reason', 'first plan'];
-  const where = `TEMPORAL_ADDRESS=${shellWord(temporal.address)} TEMPORAL_NAMESPACE=${shellWord(temporal.namespace)}`;
+  const where = ['--address', temporal.address, '--namespace', temporal.namespace];
   const text = filled('next-steps.txt', {
     ...{ directory, fingerprint, shell: shellWord(files.shell) },
     tokenFile: login === undefined ? files.token : undefined,
     policyCommand: login === undefined ? shellLine('runbook', 'policy', deployment, '--commands') : undefined,
-    join: lines.map((line) => [where, shellLine('runbook', 'join', line)].join(' ')),
+    join: lines.map((line) => shellLine('runbook', 'join', line, ...where)),
     loopback: /^(127\.|localhost|\[::1\])/.test(temporal.address) ? temporal.address : undefined,
     plan: shellLine('runbook', 'plan', ...plan),
     unit: shellWord(files.unit),
