@@ -5,7 +5,7 @@ import type { CliContext } from './context';
 import type { ExitCode } from './errors';
 import { deploymentWorkflowId } from '../contracts/names';
 import { jsonText } from '../contracts/words';
-import type { ConnectionFlags } from '../worker/settings';
+import type { ConnectionFlags } from '../worker/connection';
 import type * as runModule from './run';
 import type { TemporalSession } from './run';
 
@@ -76,6 +76,8 @@ export async function withSession<T>(
   const session = await connectTemporal(options, context.env);
   try {
     return await work(session);
+  } catch (error) {
+    throw await session.explain(error);
   } finally {
     await session.close();
   }

@@ -28,6 +28,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 void runCli(words, processContext(stop.signal)).then((code) => {
-  // Not process.exit: the buffered rest of a long answer must still be written.
   process.exitCode = code === 1 ? code : (ended ?? code);
+  // The buffered rest of a long answer must still be written. After that nothing is left to do, but a connection whose
+  // other end never answers would keep the process alive.
+  process.stdout.write('', () => setTimeout(() => process.exit(), 1_000).unref());
 });

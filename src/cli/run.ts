@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, isGrpcDeadlineError, isGrpcServiceError, WorkflowNotFoundError } from '@temporalio/client';
+import { Client, isGrpcDeadlineError, WorkflowNotFoundError } from '@temporalio/client';
 import type { WorkflowExecutionDescription } from '@temporalio/client';
 import { temporal } from '@temporalio/proto';
 import { nextCommandOf } from '../contracts/next-commands';
@@ -8,9 +8,11 @@ import type { RunMemo, RunStatus } from '../contracts/run-status';
 import { QUERIES } from '../contracts/signals';
 import { RunbookError, isRunbookError } from '../errors';
 import { timestampMs } from '../report/run-history';
+import { connectionSettings, connectUntilClosed } from '../worker/connection';
+import type { ConnectionFlags } from '../worker/connection';
 import { DATA_CONVERTER } from '../worker/data-converter';
-import { connectionSettings, connectUntilClosed, versionOf } from '../worker/settings';
-import type { ConnectionFlags } from '../worker/settings';
+import { versionOf } from '../worker/settings';
+import { temporalError } from '../worker/temporal-away';
 import type { CommandHost } from './command';
 import type { CliContext } from './context';
 import { EXIT, refusalIn } from './errors';
@@ -19,17 +21,15 @@ import { durationText } from '../contracts/words';
 const CONNECT_TIMEOUT_MS = 3_000;
 /** A history can be up to 50 MiB, depending on what people send. The client intends the same limit, but uses a wrong name for the setting. */
 const LONG_ANSWERS = { 'grpc.max_receive_message_length': 128 * 1024 * 1024 };
-/** gRPC's codes PERMISSION_DENIED and UNAUTHENTICATED. */
-const REFUSED: readonly unknown[] = [7, 16];
 
 /**
  * Connects to the Temporal server.
  *
- * @throws RunbookError `TEMPORAL_UNAVAILABLE` if the address does not answer, or refuses this client
+ * @throws RunbookError `TEMPORAL_UNAVAILABLE` with the cause; `INVALID_INPUT` or `NOT_FOUND` if a setting is a mistake
  */
 export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.ProcessEnv) {
-  const { connectionOptions, namespace = 'default' } = connectionSettings(env, flags);
-  const { address } = connectionOptions;
+  const { connectionOptions, way } = connectionSettings(env, flags);
+  const { address, namespace } = way;
   try {
     const { connection, close } = await connectUntilClosed({
       ...{ ...connectionOptions, connectTimeout: CONNECT_TIMEOUT_MS },
@@ -37,20 +37,11 @@ export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.Proces
     });
     // Payloads of other people are read here too: one that cannot be decoded must not end the command.
     const client = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
-    return { client, namespace, address, close };
+    /** The error of a call on this connection, with its cause. */
+    const explain = (error: unknown) => temporalError(error, way);
+    return { client, namespace, address, close, explain };
   } catch (cause) {
-    // The client wraps the server's error.
-    const refusal = cause instanceof Error && isGrpcServiceError(cause.cause) ? cause.cause : undefined;
-    const observed = refusal?.details ?? 'no connection';
-    const [message, next] = REFUSED.includes(refusal?.code)
-      ? ['refuses this client', 'Set its credentials: TEMPORAL_API_KEY, TEMPORAL_TLS_..., or the profile with them.']
-      : [
-          'does not answer',
-          'Check that it runs and can be reached, or select another with --address or TEMPORAL_ADDRESS. Runs start nothing new without it, and continue by themselves once it answers. To try things out: "runbook dev".',
-        ];
-    throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal server at ${address} ${message}.`, {
-      ...{ observed, next, cause },
-    });
+    throw await temporalError(cause, way, { connecting: true });
   }
 }
 

@@ -162,7 +162,9 @@ function startParameters(
  * @returns `serving`, or the error as text.
  */
 async function isServing(address: string, namespaces: readonly string[]): Promise<string> {
-  const connection = Connection.lazy({ address, connectTimeout: CALL_DEADLINE_MS });
+  // Past the proxy variables of the machine: it is this machine.
+  const channelArgs = { 'grpc.enable_http_proxy': 0 };
+  const connection = Connection.lazy({ address, connectTimeout: CALL_DEADLINE_MS, channelArgs });
   try {
     return await connection.withDeadline(Date.now() + CALL_DEADLINE_MS, async () => {
       for (const namespace of namespaces) await connection.workflowService.describeNamespace({ namespace });

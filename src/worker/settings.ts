@@ -2,13 +2,10 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
-import { Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
-import type { ConnectionOptions } from '@temporalio/client';
-import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { DEFAULT_TASK_QUEUE } from '../contracts/names';
 import { programVersion } from '../dev-server/locations';
 import { errnoOf, RunbookError } from '../errors';
-import { redact, Secret } from '../secret';
+import { Secret } from '../secret';
 
 const KEY_STORAGES = ['memory', 'disk'] as const;
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'];
@@ -107,80 +104,4 @@ function given(env: NodeJS.ProcessEnv, name: string): string | undefined {
 
 function badVariable(name: string, needed: string): RunbookError {
   return new RunbookError('INVALID_INPUT', `${name} has an unknown value.`, { needed });
-}
-
-/** Command-line options for server and namespace; other settings come from the profile file and `TEMPORAL_*`. */
-export interface ConnectionFlags {
-  readonly address?: string;
-  readonly namespace?: string;
-}
-
-type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
-type Call = ReturnType<Parameters<Interceptor>[1]>;
-
-/** gRPC's code CANCELLED. */
-const CANCELLED = 1;
-
-/**
- * Opens a connection whose calls end as canceled once it is closed. The SDK retries a call by a timer; on a closed channel
- * that retry would throw where nothing can catch it, and end the process.
- */
-export async function connectUntilClosed(options: ConnectionOptions) {
-  const { connection, close } = lazyUntilClosed(options);
-  try {
-    await connection.ensureConnected();
-  } catch (error) {
-    await close();
-    throw error;
-  }
-  return { connection, close };
-}
-
-/** As {@link connectUntilClosed}, but connects at the first call: the server may not run yet. */
-export function lazyUntilClosed(options: ConnectionOptions) {
-  let closed = false;
-  const endedCall: Call = {
-    start: (metadata, listener) => {
-      listener?.onReceiveMessage?.(null);
-      listener?.onReceiveStatus?.({ code: CANCELLED, details: 'the connection is closed', metadata });
-    },
-    ...{ cancelWithStatus: ignore, sendMessageWithContext: ignore, sendMessage: ignore, startRead: ignore },
-    ...{ halfClose: ignore, getPeer: () => '', getAuthContext: () => null },
-  };
-  // The interface asks for the class, whose one use here is what the interface of a call has.
-  const untilClosed = ((callOptions, next) => (closed ? endedCall : next(callOptions))) as Interceptor;
-  const interceptors = [makeGrpcRetryInterceptor(defaultGrpcRetryOptions()), untilClosed];
-  const connection = Connection.lazy({ ...options, interceptors });
-  const close = (): Promise<void> => {
-    closed = true;
-    return connection.close();
-  };
-  return { connection, close };
-}
-
-const ignore = (): void => undefined;
-
-/**
- * Returns the settings of the Temporal connection, from flags, `TEMPORAL_*`, and the profile file, in this precedence.
- *
- * @throws RunbookError `INVALID_INPUT` if the profile file or the variables cannot be read.
- */
-export function connectionSettings(env: NodeJS.ProcessEnv, flags: ConnectionFlags = {}) {
-  const overrideEnvVars = Object.fromEntries(
-    Object.entries(env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
-  );
-  try {
-    const loaded = loadClientConnectConfig({ overrideEnvVars });
-    const address = flags.address ?? loaded.connectionOptions.address ?? '127.0.0.1:7233';
-    return {
-      connectionOptions: { ...loaded.connectionOptions, address },
-      namespace: flags.namespace ?? loaded.namespace,
-    };
-  } catch (cause) {
-    throw new RunbookError('INVALID_INPUT', 'The Temporal profile file or the TEMPORAL_* variables are not valid.', {
-      // Only the first line, and no cause: the rest quotes the file, which may contain an API key.
-      observed: cause instanceof Error ? redact(cause.message.split('\n', 1)[0] ?? '') : 'unknown',
-      next: 'Correct the file in TEMPORAL_CONFIG_FILE, or choose another profile with TEMPORAL_PROFILE.',
-    });
-  }
 }

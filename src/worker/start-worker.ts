@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
-import { NativeConnection, Runtime, TransportError, Worker } from '@temporalio/worker';
+import { NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { ActivityDependencies } from '../../activities';
 import {
@@ -15,16 +16,17 @@ import {
 } from '../../activities';
 import type { Log } from '../contracts/log';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
-import { RunbookError } from '../errors';
 import { InventoryInForce, inventoryDigest, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
 import { directoryOfNamespace, KeyRecords, missingSealKeys, prepareKeyDirectory, SealKeyring } from '../keys';
 import { DATA_CONVERTER } from './data-converter';
-import { connectionSettings, workerIdentity, workerSettings } from './settings';
+import { connectionSettings } from './connection';
+import { workerIdentity, workerSettings } from './settings';
 import { createLogger } from './logging';
 import { installLogger } from './sdk-logging';
 import { measureActivities } from './measure-activities';
 import type { WorkerSettings } from './settings';
+import { temporalError } from './temporal-away';
 import { replayOpenRuns, workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
 import type { WorkflowCode } from './workflow-code';
 
@@ -116,10 +118,9 @@ async function prepare(
   if (reportDirectory !== undefined) await mkdir(reportDirectory, { recursive: true });
 
   const given = options.connection;
-  const opened =
-    given === undefined ? await connect(env) : { connection: given, namespace: undefined, address: undefined };
+  const opened = given === undefined ? await connect(env) : { connection: given, way: undefined };
   const { connection } = opened;
-  const namespace = options.namespace ?? opened.namespace ?? 'default';
+  const namespace = options.namespace ?? opened.way?.namespace ?? 'default';
   const close = async (): Promise<void> => (given === undefined ? connection.close() : undefined);
   try {
     const temporal = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
@@ -179,32 +180,30 @@ async function prepare(
     };
   } catch (error) {
     await close();
-    throw isAway(error) ? temporalAway(opened.address, error) : error;
+    throw opened.way === undefined ? error : await temporalError(error, opened.way);
   }
 }
 
-/** gRPC codes DEADLINE_EXCEEDED and UNAVAILABLE: the server cannot be reached, or the connection was lost. */
-const AWAY: readonly unknown[] = [4, 14];
-
-function isAway(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  return error instanceof TransportError || AWAY.includes('code' in error && error.code) || isAway(error.cause);
-}
-
-function temporalAway(address: string | undefined, cause: unknown): RunbookError {
-  return new RunbookError('TEMPORAL_UNAVAILABLE', `No Temporal server answers at ${address ?? 'its address'}.`, {
-    next: 'Start a Temporal server, or set its address with TEMPORAL_ADDRESS or a profile file.',
-    cause,
-  });
-}
+const CONNECT_TIMEOUT_MS = 5_000;
 
 async function connect(env: NodeJS.ProcessEnv) {
-  const { connectionOptions, namespace } = connectionSettings(env);
-  const { address } = connectionOptions;
+  const { connectionOptions, way } = connectionSettings(env);
+  const connecting = NativeConnection.connect(connectionOptions);
+  const late = new AbortController();
   try {
-    return { connection: await NativeConnection.connect(connectionOptions), namespace, address };
+    // The attempt itself has no limit: a server that accepts a connection and never answers would hold it forever.
+    const none = delay(CONNECT_TIMEOUT_MS, undefined, { signal: late.signal });
+    const connection = await Promise.race([connecting, none]);
+    if (connection !== undefined) return { connection, way };
+    void connecting.then(
+      (opened) => opened.close(),
+      () => undefined,
+    );
+    throw new Error(`no connection within ${CONNECT_TIMEOUT_MS / 1_000} s`);
   } catch (cause) {
-    throw temporalAway(address, cause);
+    throw await temporalError(cause, way, { connecting: true });
+  } finally {
+    late.abort();
   }
 }
 

@@ -113,7 +113,7 @@ async function silencedSession() {
       one.on('error', () => undefined).on('close', () => other.destroy());
   });
   const address = `127.0.0.1:${await listenOnLoopback(server)}`;
-  const session = await connectTemporal({ address }, { TEMPORAL_CONFIG_FILE: '/nonexistent' });
+  const session = await connectTemporal({ address }, {});
   isSilent = true;
   const close = async () => {
     await session.close();

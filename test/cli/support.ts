@@ -50,7 +50,7 @@ export async function cli(words: readonly string[], typed: Typed = {}): Promise<
     return Promise.resolve(typeof given === 'string' ? given : given(err.join('\n')));
   };
   const context: CliContext = {
-    env: { TEMPORAL_CONFIG_FILE: '/nonexistent', ...typed.env },
+    env: typed.env ?? {},
     out: (line) => void out.push(line),
     err: (line) => {
       err.push(line);

@@ -6,6 +6,7 @@ import { parse } from 'yaml';
 import { OUTAGE_METRIC } from '../../src/contracts/names';
 import { METRICS } from '../../src/gateway/metrics/names';
 import { ROOT } from '../support/documents';
+import { errnoOf } from '../../src/errors';
 
 const directory = join(ROOT, 'deploy', 'monitoring');
 const text = (file: string) => readFileSync(join(directory, file), 'utf8');
@@ -101,7 +102,7 @@ it('promtool passes the rules, their tests and the configuration, where it is in
   ];
   const failed = checks.flatMap((words) => {
     const { error, status, stdout, stderr } = spawnSync('promtool', words, { cwd: directory, encoding: 'utf8' });
-    if ((error)?.code === 'ENOENT') return [];
+    if (errnoOf(error) === 'ENOENT') return [];
     return status === 0 ? [] : [`${words.join(' ')}: ${stdout}${stderr}`];
   });
   expect(failed).toEqual([]);

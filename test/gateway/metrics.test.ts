@@ -11,7 +11,7 @@ import { openMetrics } from '../../src/gateway/metrics/server';
 import type { MetricsOptions } from '../../src/gateway/metrics/server';
 import { parseInventory } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
-import { connectUntilClosed, lazyUntilClosed } from '../../src/worker/settings';
+import { connectUntilClosed, lazyUntilClosed } from '../../src/worker/connection';
 import { cli } from '../cli/support';
 import { EXAMPLE } from '../inventory/example';
 import { until } from '../support/by-hand';

@@ -8,7 +8,7 @@ import { openReceiver } from '../../src/gateway/receive/server';
 import type { ReceiverOptions } from '../../src/gateway/receive/server';
 import type { Inventory } from '../../src/inventory';
 import { triggers } from '../../src/inventory/triggers';
-import { lazyUntilClosed } from '../../src/worker/settings';
+import { lazyUntilClosed } from '../../src/worker/connection';
 import { until } from '../support/by-hand';
 import { temporaryDirectory } from '../support/directory';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';

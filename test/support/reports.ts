@@ -10,7 +10,7 @@ export async function reportOf(run: TestRun): Promise<Report> {
   const { namespace, address } = temporalServer();
   const client = await temporalClient();
   const report = await readReport(
-    { client, namespace, address, close: () => Promise.resolve() },
+    { client, namespace, address, close: () => Promise.resolve(), explain: (error) => Promise.resolve(error) },
     { workflowId, runId },
   );
   run.scenario.shows(JSON.stringify(report));

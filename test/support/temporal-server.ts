@@ -3,7 +3,7 @@ import { Client } from '@temporalio/client';
 import type { ClientOptions, Connection } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import type { TemporalServerAddresses } from '../../src/dev-server/start-dev-server';
-import { connectUntilClosed } from '../../src/worker/settings';
+import { connectUntilClosed } from '../../src/worker/connection';
 import { processNamespace, SERVER_VARIABLE } from './global-server';
 
 /** Addresses of the only Temporal server of this Jest run, with the namespace of this process. */

@@ -1,7 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { newSealKey, SealKeyring } from '../../src/keys';
-import { connectionSettings, connectUntilClosed, workerSettings } from '../../src/worker/settings';
+import { connectionSettings, connectUntilClosed } from '../../src/worker/connection';
+import { workerSettings } from '../../src/worker/settings';
 import { temporaryDirectory } from '../support/directory';
 import { temporalServer } from '../support/temporal-server';
 
@@ -16,7 +17,7 @@ describe('settings of a worker', () => {
     const empty = { RUNBOOKS_LOG_LEVEL: '', RUNBOOKS_TASK_QUEUE: '', TEMPORAL_ADDRESS: '', TEMPORAL_NAMESPACE: '' };
     for (const env of [ENV, { ...ENV, ...empty }]) {
       expect(workerSettings(env)).toMatchObject({ keyStorage: 'memory', taskQueue: 'runbooks', logLevel: 'info' });
-      const { connectionOptions, namespace } = connectionSettings({ TEMPORAL_CONFIG_FILE: '/nonexistent', ...env });
+      const { connectionOptions, namespace } = connectionSettings(env);
       expect([connectionOptions.address, namespace ?? 'default']).toEqual(['127.0.0.1:7233', 'default']);
     }
     expect(JSON.stringify(workerSettings(ENV).sealKeys)).toBe('"[redacted]"');

@@ -187,7 +187,7 @@ describe('starting a worker', () => {
     const [free = 0] = await freePorts(1);
     const TEMPORAL_ADDRESS = `127.0.0.1:${free}`;
     const queue = { TEMPORAL_NAMESPACE: namespace, RUNBOOKS_TASK_QUEUE: uniqueTaskQueue('late') };
-    const waiting = `No Temporal server answers at ${TEMPORAL_ADDRESS}.`;
+    const waiting = `No Temporal server answers at ${TEMPORAL_ADDRESS}: nothing listens there`;
     const waits = async (times: number) => {
       const started = await program({ TEMPORAL_ADDRESS, ...queue });
       await until('another try', () => started.output.split(waiting).length > times);

@@ -12,6 +12,7 @@ import { readPins, SealKeyring, spokenFingerprint } from '../../keys';
 import { redact } from '../../secret';
 import { checkProcess, processFacts } from '../../process-guard';
 import { taskQueueSetting, workerSettings } from '../../worker/settings';
+import { namespaceCommand, RETENTION_DAYS } from '../../worker/temporal-away';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
@@ -116,7 +117,6 @@ async function inventoryPoints(path: string | undefined, inventory: Inventory | 
   return [point('inventory', 'ok', `${path}: no mistakes`), ...open, ...joinedPoints(inventory)];
 }
 
-const RETENTION_DAYS = 30;
 const RIGHTS =
   'Check that this person may read it (docs/operations.md, "Rights in Temporal"), and that Temporal answers at all.';
 
@@ -128,8 +128,7 @@ function temporalPoints(
   return withSession(context, options, async (session) => {
     const { client, namespace, address } = session;
     const answers = point('temporal', 'ok', `${address} answers`);
-    const fix = (verb: string) =>
-      command('temporal', 'operator', 'namespace', verb, '-n', namespace, '--retention', `${RETENTION_DAYS}d`);
+    const fix = (verb: 'create' | 'update') => `\`${namespaceCommand(verb, namespace)}\``;
     const describe = () => client.workflowService.describeNamespace({ namespace });
     const described = await client.withDeadline(Date.now() + 5_000, describe).catch(isNoRun);
     if (described === true)

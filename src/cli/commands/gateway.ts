@@ -12,7 +12,8 @@ import { openDoor } from '../../gateway/server';
 import type { DoorSide } from '../../gateway/server';
 import { InventoryInForce } from '../../inventory';
 import { DATA_CONVERTER } from '../../worker/data-converter';
-import { connectionSettings, inventoryPath, lazyUntilClosed, taskQueueSetting } from '../../worker/settings';
+import { connectionSettings, DIRECTLY, lazyUntilClosed } from '../../worker/connection';
+import { inventoryPath, taskQueueSetting } from '../../worker/settings';
 import { newCommand, withServerOptions } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
@@ -80,7 +81,7 @@ async function openForPeople(context: CliContext, options: GatewayOptions, peopl
   const { connectionOptions, namespace = 'default' } = connectionSettings(context.env, options);
   const { address, tls } = connectionOptions;
   // Neither API key nor metadata: whatever these allow, everybody who connects would be allowed.
-  const lazy = Connection.lazy({ address, ...(tls && { tls }) });
+  const lazy = Connection.lazy({ address, channelArgs: DIRECTLY, ...(tls && { tls }) });
   const { frontend, credentials, channelArgs } = { ...lazy.options, frontend: lazy.options.address };
   await lazy.close();
   if (!tls && !isLoopback(address) && !/^localhost(:\d+)?$/.test(address))

@@ -8,7 +8,7 @@ import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
 import { confirmed, replaceFile } from '../secret-input';
-import { connectionSettings } from '../../worker/settings';
+import { connectionSettings } from '../../worker/connection';
 import { shellLine, shellWord } from '../../contracts/next-commands';
 import { foundLines, readCluster } from '../setup/clusters';
 import {

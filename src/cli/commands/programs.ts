@@ -48,7 +48,9 @@ async function onceTemporalAnswers<T>({ stop, err }: CliContext, start: () => Pr
       return await start();
     } catch (error) {
       if (!isRunbookError(error, 'TEMPORAL_UNAVAILABLE')) throw error;
-      err(`${error.message} ${error.next ?? ''} Retrying every ${AGAIN_MS / 1_000} s; Ctrl-C or SIGTERM ends this.`);
+      const { message, observed = 'no reason given', next = '' } = error;
+      const told = `${message.replace(/\.$/, '')}: ${observed}. ${next}`;
+      err(`${told} Retrying every ${AGAIN_MS / 1_000} s; Ctrl-C or SIGTERM ends this.`);
     }
     await delay(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
     if (stop.aborted) return undefined;

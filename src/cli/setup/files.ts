@@ -11,7 +11,7 @@ import { findDeployment, parseInventory, readSigningKey, TRUSTED, whyNotTrusted,
 import type { Inventory } from '../../inventory';
 import { newSealKey, newSigningKey } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
-import { connectionSettings } from '../../worker/settings';
+import { connectionSettings } from '../../worker/connection';
 import { replaceFile, writeSecretFile } from '../secret-input';
 import { filled } from '../text';
 import { drSetsOf } from './clusters';
