@@ -146,7 +146,7 @@ export async function usableRecipient(text: string): Promise<RecipientKey> {
   throw new RunbookError('PRECONDITION_FAILED', "The recipient's key cannot be used.", {
     observed: recipient.refused,
     needed: 'an OpenPGP public key of version 4 that can encrypt',
-    next: 'Start again with such a key. Nothing was changed.',
+    next: `${recipient.next} Then start again: nothing was changed.`,
   });
 }
 

@@ -5,7 +5,7 @@ import type { Check } from '../../src/contracts/plan';
 import { keyShares } from '../../src/contracts/words';
 import { orElse } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
-import type { RecipientKey } from '../../src/keys';
+import type { RecipientKey, RefusedRecipient } from '../../src/keys';
 import { readRecipientKey } from '../../src/keys';
 import type { GeneratedTokenKind } from '../../src/vault';
 import { gateFacts, planDocument, siteFacts } from '../approvals/planning';
@@ -29,6 +29,7 @@ export function assessOperationTokenCeremony({ input }: PlanInput<'operationToke
       warnings: [
         recipient &&
           `Anyone who has the private key of ${recipient.fingerprint} can ${usesText(uses)} on ${cluster}, bypassing every gate, until the token is deleted. ${compareByVoice(recipient)}`,
+        ...(recipient?.warnings ?? []),
       ],
       steps: [
         to === undefined
@@ -49,7 +50,7 @@ export function assessRootTokenCeremony({ input }: PlanInput<'rootTokenCeremony'
       operations: [{ operation: 'root-token.generate', on, detail: fingerprint }],
       warnings: [
         `Anyone who has the private key of ${fingerprint} can do anything on ${cluster}, until the token is revoked.`,
-        recipient && compareByVoice(recipient),
+        ...aboutRecipient(recipient),
       ],
       steps: [
         `Generate a root token on ${cluster}, encrypted to ${fingerprint}; the report contains it, and only the recipient can decrypt it`,
@@ -57,6 +58,10 @@ export function assessRootTokenCeremony({ input }: PlanInput<'rootTokenCeremony'
       choices: { recipientKey: fingerprint },
     };
   });
+}
+
+function aboutRecipient(recipient: RecipientKey | undefined): string[] {
+  return recipient === undefined ? [] : [compareByVoice(recipient), ...recipient.warnings];
 }
 
 function compareByVoice({ userIds }: RecipientKey): string {
@@ -147,10 +152,10 @@ async function observe(access: ClusterAccess, signal: AbortSignal): Promise<Clus
   );
 }
 
-function recipientUsable(cluster: string, recipient: RecipientKey | { readonly refused: string }): Check {
+function recipientUsable(cluster: string, recipient: RecipientKey | RefusedRecipient): Check {
   return check("recipient's key", cluster, !('refused' in recipient), {
     observed: 'refused' in recipient ? recipient.refused : `${recipient.fingerprint}, can encrypt`,
     needed: 'an OpenPGP public key of version 4 that can encrypt',
-    next: 'Ask the recipient to export it: `gpg --export KEY | base64 -w0`.',
+    next: 'next' in recipient ? recipient.next : undefined,
   });
 }

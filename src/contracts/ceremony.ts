@@ -12,6 +12,9 @@ declare const sealedBrand: unique symbol;
  */
 export type Sealed<K extends SealedKind = SealedKind> = string & { readonly [sealedBrand]: K };
 
+/** How a person exports a key to receive a token: without the signatures of others and without pictures, which can be long. */
+export const EXPORT_KEY = '`gpg --export-options export-minimal,no-export-attributes --export KEY | base64 -w0`';
+
 /** Where an activity finds the token for a DR operation: sealed in the run, or the prepared batch token of the inventory. */
 export type OperationTokenReference =
   | {

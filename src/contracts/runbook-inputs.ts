@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { keepForMs } from './ceremony';
+import { EXPORT_KEY, keepForMs } from './ceremony';
 import {
   activationForm,
   asked,
@@ -20,6 +20,8 @@ import { controlPayload } from './payloads';
 
 export * from './input-members';
 
+const EXPORT_LESS = `Export the key without the signatures of others and without pictures: ${EXPORT_KEY}`;
+const recipientKey = z.string().trim().min(1).max(20_000, EXPORT_LESS);
 /** Members for a former primary that is back. */
 const rejoining = {
   ...askedForChange,
@@ -223,7 +225,7 @@ export const RUNBOOK_INPUTS = {
       cluster: clusterName,
       uses: z.array(tokenUse).min(1),
       /** The PGP public key (base64 of the binary key) of the person who gets the token. Only that person can read it. */
-      recipient: z.string().trim().min(1).max(20_000).optional(),
+      recipient: recipientKey.optional(),
       /** How long the record keeps the token, sealed, for the next drSwitchover or drFailover, such as `12h`; at most `7d`. */
       keepFor: z
         .string()
@@ -246,7 +248,7 @@ export const RUNBOOK_INPUTS = {
     ...askedForChange,
     cluster: clusterName,
     /** The PGP public key (base64 of the binary key) of the person who gets the token. Only that person can read it. */
-    recipientPgpKey: z.string().trim().min(1).max(20_000),
+    recipientPgpKey: recipientKey,
   }),
   /**
    * The input of `ceremonyRehearsal`: every holder goes through the complete ceremony once, with a value that means nothing. It
@@ -293,8 +295,10 @@ export function inputMistakes({ issues }: z.ZodError): string[] {
         return [`${name} must be one of ${issue.values.join(', ')}`];
       case 'too_small':
         return [`${name}: at least ${issue.minimum}${issue.origin === 'string' ? ' characters' : ''}`];
-      case 'too_big':
-        return [`${name}: at most ${issue.maximum}${issue.origin === 'string' ? ' characters' : ''}`];
+      case 'too_big': {
+        const most = `at most ${issue.maximum}${issue.origin === 'string' ? ' characters' : ''}`;
+        return [`${name}: ${most}${issue.message === EXPORT_LESS ? `. ${EXPORT_LESS}` : ''}`];
+      }
       default:
         return [`${name}: ${issue.message}`];
     }

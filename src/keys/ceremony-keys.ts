@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import * as openpgp from 'openpgp';
 import { redact } from '../secret';
 import { Decrypter, Encrypter, generateHybridIdentity, identityToRecipient } from 'age-encryption';
+import { EXPORT_KEY } from '../contracts/ceremony';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
 import { avoidGeneratedKeyPairs } from './holder-keys';
@@ -115,52 +116,218 @@ export interface RecipientKey {
   readonly pgpPublicKey: string;
   /** The owner that the key names: an unproven claim of its creator. */
   readonly userIds: readonly string[];
+  /** What the approvers of a token for this key should know about it. */
+  readonly warnings: readonly string[];
 }
 
-/** The algorithms to which the service's OpenPGP library can encrypt. */
+/** Why a key cannot be used, and what its owner can do. Neither quotes anything of what was given. */
+export interface RefusedRecipient {
+  readonly refused: string;
+  readonly next: string;
+}
+
+const { publicKey: ALGORITHM, keyFlags: FLAG } = openpgp.enums;
+
+/** The algorithms to which the service's OpenPGP library can encrypt, whatever its version. */
 const ALGORITHMS: readonly openpgp.enums.publicKey[] = [
-  openpgp.enums.publicKey.rsaEncryptSign,
-  openpgp.enums.publicKey.rsaEncrypt,
-  openpgp.enums.publicKey.elgamal,
-  openpgp.enums.publicKey.ecdh,
+  ALGORITHM.rsaEncryptSign,
+  ALGORITHM.rsaEncrypt,
+  ALGORITHM.elgamal,
+  ALGORITHM.ecdh,
 ];
+
+/** The service encrypts to old keys too (facts 13.15). Nothing is signed or decrypted with this. */
+const OLD_KEYS_TOO: openpgp.Config = {
+  ...openpgp.config,
+  minRSABits: 1024,
+  rejectPublicKeyAlgorithms: new Set(),
+  rejectCurves: new Set(),
+};
 
 /**
  * Reads the key of a recipient and proves that it can encrypt: the service accepts a key that cannot, and then loses
  * the token that it generates (facts 11.9).
  *
- * @param text base64 of a binary OpenPGP public key
- * @returns the key, or a short reason why it is unusable, which quotes nothing of the text
+ * @param text base64 of a binary OpenPGP public key, or an armored one
  */
-export async function readRecipientKey(text: string): Promise<RecipientKey | { readonly refused: string }> {
-  const base64 = text.replace(/\s+/g, '');
-  const bytes = Buffer.from(base64, 'base64');
-  if (bytes.length === 0 || bytes.toString('base64').replace(/(?<!=)=+$/, '') !== base64.replace(/(?<!=)=+$/, ''))
-    return { refused: 'not the base64 of a binary key' };
-  let key: openpgp.Key;
-  try {
-    key = await openpgp.readKey({ binaryKey: bytes });
-  } catch {
-    return { refused: 'not an OpenPGP key' };
-  }
-  if (key.isPrivate())
-    return { refused: 'a PRIVATE key: treat it as exposed, because it is now stored in the Temporal database' };
-  if (key.keyPacket.version !== 4) return { refused: `an OpenPGP key of version ${key.keyPacket.version}, not 4` };
-  try {
-    const { keyPacket } = await key.getEncryptionKey();
-    if (!ALGORITHMS.includes(keyPacket.algorithm))
-      return { refused: 'a key with an algorithm that the service does not support' };
-    const message = await openpgp.createMessage({ text: randomUUID() });
-    await openpgp.encrypt({ message, encryptionKeys: key, format: 'binary' });
-  } catch {
-    return { refused: 'a key that cannot encrypt: for signatures only, expired or revoked' };
-  }
+export async function readRecipientKey(text: string): Promise<RecipientKey | RefusedRecipient> {
+  const bytes = await bytesOfKey(text.trim());
+  if (!Buffer.isBuffer(bytes)) return bytes;
+  // The service takes the first key, too.
+  const key = await openpgp.readKey({ binaryKey: bytes, config: OLD_KEYS_TOO }).catch(() => undefined);
+  if (key === undefined) return refusal('not an OpenPGP key');
+  const keys = await openpgp.readKeys({ binaryKeys: bytes, config: OLD_KEYS_TOO }).catch(() => [key]);
+  if (keys.some((each) => each.isPrivate()))
+    return refusal(
+      'a PRIVATE key: treat it as exposed, because it is now stored in the Temporal database',
+      `The recipient revokes that key, makes another one, and exports it: ${EXPORT_KEY}.`,
+    );
+  if (key.keyPacket.version !== 4) return refusal(`an OpenPGP key of version ${key.keyPacket.version}, not 4`);
+  const usable = await usableKeysOf(key);
+  if (usable.length === 0) return whyUnusable(key);
   return {
     fingerprint: key.getFingerprint().toLowerCase(),
     pgpPublicKey: bytes.toString('base64'),
     userIds: key.getUserIDs().map((userId) => redact(userId).slice(0, 100)),
+    warnings: [
+      ...warningsAbout([key, ...usable]),
+      ...(keys.length > 1 ? [`${keys.length} keys were given: the token is encrypted to the first one only.`] : []),
+    ],
   };
 }
+
+async function bytesOfKey(text: string): Promise<Buffer | RefusedRecipient> {
+  const base64 = text.replace(/\s+/g, '');
+  const decoded = Buffer.from(base64, 'base64');
+  const isBase64 = decoded.length > 0 && withoutPadding(decoded.toString('base64')) === withoutPadding(base64);
+  const armored = isBase64 ? decoded.toString('latin1').trim() : text;
+  if (!armored.startsWith('-----BEGIN PGP ')) {
+    if (isBase64) return decoded;
+    return refusal(
+      text.startsWith('keybase:') ? 'a name at Keybase, which is not looked up' : 'not the base64 of a binary key',
+    );
+  }
+  try {
+    // The library's result types do not resolve here, so check at run time.
+    const { data }: { data: unknown } = (await openpgp.unarmor(armored)) as { data: unknown };
+    if (ArrayBuffer.isView(data)) return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  } catch {
+    // The library's error may quote what it read.
+  }
+  return refusal('a damaged armored key');
+}
+
+const withoutPadding = (base64: string) => base64.replace(/(?<!=)=+$/, '');
+
+const refusal = (refused: string, next = `Ask the recipient for a public key: ${EXPORT_KEY}.`): RefusedRecipient => ({
+  refused,
+  next,
+});
+
+/** The keys of `key` to which both this library and the service's encrypt: proven here, with the rules of both. */
+async function usableKeysOf(key: openpgp.Key): Promise<(openpgp.Key | openpgp.Subkey)[]> {
+  const usable: (openpgp.Key | openpgp.Subkey)[] = [];
+  for (const each of [...key.subkeys, key]) {
+    const { algorithm } = each.keyPacket;
+    const keyId = each.getKeyID();
+    try {
+      if (!ALGORITHMS.includes(algorithm) || !isForMessages(each)) continue;
+      await key.getEncryptionKey(keyId, undefined, undefined, OLD_KEYS_TOO);
+      const message = await openpgp.createMessage({ text: randomUUID() });
+      await openpgp.encrypt({
+        ...{ message, encryptionKeys: key, encryptionKeyIDs: keyId, config: OLD_KEYS_TOO },
+        format: 'binary',
+      });
+      usable.push(each);
+    } catch {
+      // The reason is found once no key is left.
+    }
+  }
+  return usable;
+}
+
+/** The service encrypts only to keys that are marked for it: not to those without key flags, and not to those for storage. */
+function isForMessages(key: openpgp.Key | openpgp.Subkey): boolean {
+  return ((flagsOf(key)?.[0] ?? 0) & FLAG.encryptCommunication) !== 0;
+}
+
+/** The key flags of the latest signature of the owner. */
+function flagsOf(key: openpgp.Key | openpgp.Subkey): Uint8Array | null | undefined {
+  const signatures =
+    'bindingSignatures' in key ? key.bindingSignatures : key.users.flatMap((user) => user.selfCertifications);
+  return signatures.toSorted((a, b) => Number(b.created) - Number(a.created))[0]?.keyFlags;
+}
+
+const UNVERIFIABLE = /^(brainpool|secp256k1)/;
+const UNUSABLE = 'a key that cannot encrypt: ';
+
+/** Why no key of `key` can be used, and what its owner can do. */
+async function whyUnusable(key: openpgp.Key): Promise<RefusedRecipient> {
+  const { curve = '', bits = 0 } = key.getAlgorithmInfo();
+  const another = `Ask the recipient for another key: ${EXPORT_KEY}.`;
+  const renewed = `Ask the recipient to renew it (\`gpg --quick-set-expire FINGERPRINT 1y\`, then the same with \`'*'\` for its subkeys), and to export it again.`;
+  if (key.users.every(({ userID }) => userID === null))
+    return refusal(
+      'a key without a user ID, which the service refuses',
+      `Ask the recipient to export it from their own keyring, not from a key server: ${EXPORT_KEY}.`,
+    );
+  if (UNVERIFIABLE.test(curve))
+    return refusal(
+      `a key whose own signatures are on the curve ${curve}, which this program cannot verify`,
+      'Ask the recipient for a key on Curve25519 or a NIST curve, or an RSA key. A subkey on that curve can be used with such a primary key.',
+    );
+  if (await key.isRevoked(undefined, undefined, undefined, OLD_KEYS_TOO))
+    return refusal(`${UNUSABLE}it was revoked`, another);
+  if (!isPast(key.keyPacket.created))
+    return refusal(
+      `${UNUSABLE}it was made in the future (${dayOf(key.keyPacket.created)})`,
+      'Compare the clocks of the worker and of the machine on which the key was made.',
+    );
+  if (isShortRsa(key)) return refusal(`an RSA key with ${bits} bits, which is too short: at least 1024`, another);
+  const expires = await key.getExpirationTime(undefined, OLD_KEYS_TOO).catch(() => null);
+  if (isPast(expires)) return refusal(`${UNUSABLE}it expired on ${dayOf(expires)}`, renewed);
+
+  const subkey = `Ask the recipient to add a subkey for encryption (\`gpg --quick-add-key FINGERPRINT cv25519 encr\`), and to export the key again.`;
+  const reasons = await Promise.all([...key.subkeys, key].map((each) => whyUnused(key, each)));
+  const [reason] = reasons.filter((each) => each !== undefined);
+  if (reason === undefined)
+    return refusal(
+      `${UNUSABLE}it is for signatures only, or its encryption key is of a kind that this program does not know`,
+      subkey,
+    );
+  return refusal(`${UNUSABLE}${reason}`, /expired/.test(reason) ? renewed : subkey);
+}
+
+/** Why one key is not used, if it seems to be for encryption; undefined for others, such as those for signatures. */
+async function whyUnused(key: openpgp.Key, each: openpgp.Key | openpgp.Subkey): Promise<string | undefined> {
+  const { algorithm } = each.keyPacket;
+  const [flags = 0] = flagsOf(each) ?? [];
+  if (algorithm === ALGORITHM.x25519 || algorithm === ALGORITHM.x448)
+    return `its encryption key has the algorithm ${each.getAlgorithmInfo().algorithm}, which not every version of the service supports`;
+  if (!ALGORITHMS.includes(algorithm)) return undefined;
+  if (isShortRsa(each)) return `its encryption key is RSA with ${each.getAlgorithmInfo().bits} bits: at least 1024`;
+  if (flags !== 0 && (flags & (FLAG.encryptCommunication | FLAG.encryptStorage)) === 0) return undefined;
+  if ('bindingSignatures' in each) {
+    const [binding] = each.bindingSignatures;
+    if (binding && (await each.isRevoked(binding, each.keyPacket, undefined, OLD_KEYS_TOO)))
+      return 'its encryption key was revoked';
+    const expires = await each.getExpirationTime(undefined, OLD_KEYS_TOO).catch(() => null);
+    if (isPast(expires)) return `its encryption key expired on ${dayOf(expires)}`;
+  } else if (key.subkeys.length > 0) return undefined;
+  if (flags === 0) return 'its encryption key has no key flags, without which the service does not use it';
+  if ((flags & FLAG.encryptCommunication) === 0)
+    return 'its encryption key is for storage only (key flag 0x08), and the service does not use it';
+  return 'its encryption key has no valid signature of its owner';
+}
+
+function isShortRsa(key: openpgp.Key | openpgp.Subkey): boolean {
+  const { algorithm, bits = 0 } = key.getAlgorithmInfo();
+  return algorithm.startsWith('rsa') && bits < OLD_KEYS_TOO.minRSABits;
+}
+
+const isPast = (date: Date | number | null): date is Date => date !== null && Number(date) <= Date.now();
+const dayOf = (date: Date) => date.toISOString().slice(0, 10);
+
+/** What is old or rare about keys to which the service encrypts all the same. */
+function warningsAbout(keys: readonly (openpgp.Key | openpgp.Subkey)[]): string[] {
+  const strict = openpgp.config.minRSABits;
+  const infos = keys.map((each) => each.getAlgorithmInfo());
+  const kinds = infos.flatMap(({ algorithm, bits = 0, curve = '' }) => {
+    if (UNVERIFIABLE.test(curve)) return [`curve ${curve}`];
+    if (algorithm === 'dsa' || algorithm === 'elgamal') return [`${OLD_NAMES[algorithm]} with ${bits} bits`];
+    return algorithm.startsWith('rsa') && bits < strict ? [`RSA with ${bits} bits`] : [];
+  });
+  if (kinds.length === 0) return [];
+  const kind = [...new Set(kinds)].join(', ');
+  const weak = infos.some(({ bits = strict }) => bits < strict)
+    ? ' It is weak: whoever can read the history of the run may be able to decrypt the token.'
+    : '';
+  return [
+    `The recipient's key is of an old or rare kind (${kind}). Version 1.21 of the service encrypts to it; another version may lose the token.${weak} Prefer a key on Curve25519.`,
+  ];
+}
+
+const OLD_NAMES = { dsa: 'DSA', elgamal: 'ElGamal' };
 
 /** Whether an encoded token is a message that only the owner of the key can open. */
 export async function isEncryptedOnlyTo(key: RecipientKey, encodedToken: string): Promise<boolean> {

@@ -9,7 +9,7 @@ export { redact } from '../secret';
 export { attest, isAttested, kidOfMark, type AttestedFacts } from './sealing';
 export { missingSealKeys, newSealKey, openValue, SealKeyring, sealValue, type RunContext } from './sealing';
 export { createCeremonyKeys, openToken } from './ceremony-keys';
-export { isEncryptedOnlyTo, readRecipientKey, type RecipientKey } from './ceremony-keys';
+export { isEncryptedOnlyTo, readRecipientKey, type RecipientKey, type RefusedRecipient } from './ceremony-keys';
 export { directoryOfNamespace, isMemoryBacked, KeyRecords, prepareKeyDirectory } from './key-records';
 export type { KeyRecord, RecordName } from './key-records';
 export { createInvitation, readOwnInvitation } from './invitation';

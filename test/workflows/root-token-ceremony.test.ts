@@ -76,6 +76,16 @@ describe('rootTokenCeremony', () => {
     await expectFewEvents(NAME, run);
   });
 
+  it('a key of an old kind is warned of, and its recipient reads the token', async (scenario) => {
+    const old = await newRecipient({ type: 'rsa', rsaBits: 1024 });
+    const run = await scenario.begin(NAME, asked({ recipientPgpKey: old.publicKey }));
+    await run.waitsFor('approval', ({ gate }) => gate === 'ceremony');
+    expect((await run.status()).planText).toContain('of an old or rare kind (RSA with 1024 bits)');
+    await run.do(...PEOPLE);
+    const token = await decrypted(old, await run.report());
+    expect(scenario.service.cluster('east').issuedSecrets).toContain(token);
+  });
+
   it('refused: DR secondary, a key that cannot encrypt, a foreign attempt; a dry run only reads', async (scenario) => {
     const keyOf = (key: openpgp.Key) => Buffer.from(key.write()).toString('base64');
     const { publicKey } = await openpgp.generateKey({

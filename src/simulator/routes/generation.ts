@@ -1,4 +1,4 @@
-import { createMessage, encrypt, readKey, type Key } from 'openpgp';
+import { config as strict, createMessage, encrypt, readKey, type Key } from 'openpgp';
 import type { SimulatedCluster } from '../cluster';
 import {
   badRequest,
@@ -170,6 +170,14 @@ async function readPgpKey(base64: string): Promise<Key> {
   }
 }
 
+/** The service encrypts to old keys too: RSA with 1024 bits, DSA with ElGamal. */
+const OLD_KEYS_TOO = {
+  ...strict,
+  minRSABits: 1024,
+  rejectPublicKeyAlgorithms: new Set<never>(),
+  rejectCurves: new Set<never>(),
+};
+
 /** XOR with the one-time password in standard base64 without padding, or an OpenPGP message in standard base64. */
 async function encodeToken({ otp, pgpKey }: Attempt, token: string): Promise<string> {
   if (pgpKey === undefined) {
@@ -180,12 +188,15 @@ async function encodeToken({ otp, pgpKey }: Attempt, token: string): Promise<str
       .replace(/(?<!=)=+$/, '');
   }
   // Until now the key was only parsed: a sign-only, expired, or revoked key fails here.
-  await pgpKey.getEncryptionKey().catch((error: unknown) => {
+  await pgpKey.getEncryptionKey(undefined, undefined, undefined, OLD_KEYS_TOO).catch((error: unknown) => {
     throw new BrokenConnection('close', error);
   });
   const message = await createMessage({ binary: Buffer.from(token) });
   // The declared type depends on stream types of a package that is not installed.
-  const encrypted: unknown = await encrypt({ message, encryptionKeys: pgpKey, format: 'binary' });
+  const encrypted: unknown = await encrypt({
+    ...{ message, encryptionKeys: pgpKey, config: OLD_KEYS_TOO },
+    format: 'binary',
+  });
   if (!(encrypted instanceof Uint8Array)) throw new TypeError('expected a binary OpenPGP message');
   return Buffer.from(encrypted).toString('base64');
 }
