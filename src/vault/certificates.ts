@@ -13,8 +13,18 @@ import { isObject, onOneLine } from './shape';
 export interface TrustedRoots {
   readonly file: string;
   readonly certificates: readonly X509Certificate[];
-  /** Each certificate of the file that is not trusted, and why. */
+  /** Each certificate of the file that cannot be used, and why. */
   readonly leftOut: readonly string[];
+  /** Certificates whose time is over, beside others; they are not used either. */
+  readonly expired: readonly PlacedCertificate[];
+}
+
+interface PlacedCertificate {
+  /** Such as `certificate 2 of 3`. */
+  readonly place: string;
+  readonly x509: X509Certificate;
+  /** In milliseconds since the epoch. */
+  readonly ends: number;
 }
 
 /** A client certificate and its key, as PEM. */
@@ -42,20 +52,14 @@ export async function readTrustedRoots(whose: string, file: string, cluster?: st
   const bytes = await readFile(file).catch((cause: unknown) => {
     throw refused(errnoOf(cause) ?? 'it cannot be read', cause);
   });
-  const { certificates, leftOut } = certificatesIn(bytes.toString('utf8'));
+  const { certificates, leftOut } = certificatesIn(file, bytes);
   if (certificates.length === 0) throw refused(leftOut.length > 0 ? leftOut.join('; ') : contentOf(bytes));
   const now = Date.now();
-  const ended = certificates.filter(({ x509 }) => Date.parse(x509.validTo) < now);
+  const valid = certificates.filter(({ ends }) => ends >= now);
   // If all have ended, the failure names the date.
-  const expired = ended.length < certificates.length ? ended : [];
-  return {
-    file,
-    certificates: certificates.filter((each) => !expired.includes(each)).map(({ x509 }) => x509),
-    leftOut: [
-      ...leftOut,
-      ...expired.map(({ place, x509 }) => `${place} (${nameOf(x509.subject)}) expired on ${dateText(x509.validTo)}`),
-    ],
-  };
+  const used = valid.length > 0 ? valid : certificates;
+  const expired = certificates.filter((each) => !used.includes(each));
+  return { file, certificates: used.map(({ x509 }) => x509), leftOut, expired };
 }
 
 /** What is wrong with CA files: each certificate that is left out, and each file without a usable one. */
@@ -71,21 +75,32 @@ export async function caFileFaults(files: readonly string[]): Promise<readonly s
 }
 
 /** What {@link caFileFaults} needs, as text. */
-export const SOUND_CA_FILES = 'CA files whose certificates are all readable and valid';
+export const SOUND_CA_FILES = 'CA files whose certificates are all readable';
+
+/** The last content of each CA file, read. A file with the roots of a system takes 75 ms, and it is read for each request. */
+const filesRead = new Map<string, { readonly bytes: Buffer } & ReturnType<typeof readCertificates>>();
+
+function certificatesIn(file: string, bytes: Buffer) {
+  const known = filesRead.get(file);
+  if (known?.bytes.equals(bytes) === true) return known;
+  const read = { bytes, ...readCertificates(bytes.toString('utf8')) };
+  filesRead.set(file, read);
+  return read;
+}
 
 /** The certificates of a PEM text. Labels count at the beginning of a line, and only the label CERTIFICATE, as in Go. */
-function certificatesIn(text: string) {
+function readCertificates(text: string) {
   const blocks = text
     .replaceAll('\ufeff', '')
     .split(/(?<=^|\n)(?=-----BEGIN )/)
     .filter((block) => /^-----BEGIN [A-Z0-9 ]*CERTIFICATE-----/.test(block));
-  const certificates: { readonly place: string; readonly x509: X509Certificate }[] = [];
+  const certificates: PlacedCertificate[] = [];
   const leftOut: string[] = [];
   for (const [index, block] of blocks.entries()) {
     const place = `certificate ${index + 1} of ${blocks.length}`;
     const label = /^-----BEGIN ([A-Z0-9 ]+)-----/.exec(block)?.[1] ?? '';
     const x509 = certificateOf(BLOCK.exec(block)?.[1] ?? '');
-    if (x509 !== undefined) certificates.push({ place, x509 });
+    if (x509 !== undefined) certificates.push({ place, x509, ends: Date.parse(x509.validTo) });
     else if (label === 'CERTIFICATE') leftOut.push(`${place} is damaged`);
     else
       leftOut.push(`${place} has the label ${label}; only CERTIFICATE counts (\`openssl x509 -in FILE\` converts it)`);
@@ -235,12 +250,20 @@ export function tlsFailureOf(
   const [own] = chain;
   const issuer = own.subject === own.issuer ? 'itself' : nameOf(own.issuer);
   const { problem, needed, next } = certificateProblem(code, asked, shown, roots?.file);
-  const leftOut = (roots?.leftOut ?? []).map((each) => `; in ${roots?.file}, ${each}`).join('');
+  const issuers = chain.map((each) => each.issuer);
+  const expired = (roots?.expired ?? []).filter(({ x509 }) => issuers.includes(x509.subject));
+  const leftOut = [...(roots?.leftOut ?? []), ...expired.map(expiredText)]
+    .map((each) => `; in ${roots?.file}, ${each}`)
+    .join('');
   return {
     observed: `${asked} shows a certificate for ${names}, issued by ${issuer}: ${problem} (${code})${leftOut}`,
     needed,
     next,
   };
+}
+
+function expiredText({ place, x509, ends }: PlacedCertificate): string {
+  return `${place} (${nameOf(x509.subject)}) expired on ${dateText(ends)}`;
 }
 
 /** What to do if the other side refused this one with an alert. */
@@ -265,7 +288,7 @@ function handshakeFailure(code: string, asked: string): TlsFailure {
   return {
     observed: observed('it ended the handshake'),
     needed: 'a listener that accepts this program',
-    next: 'Have whoever runs the server look at the log of the node or of the load balancer in between. The listener may demand a client certificate (tls_require_and_verify_client_cert), or not know the name.',
+    next: ON_ALERT,
   };
 }
 
@@ -280,7 +303,7 @@ function certificateProblem(code: string, asked: string, { chain, names }: Shown
     return {
       problem: `it is not for ${asked}`,
       needed: `a certificate with the name ${asked}, or an address with a name of the certificate`,
-      next: `Use an address with one of its names (${names}) in the inventory, or have the service's administrator issue a certificate that has ${asked} among its subject alternative names (an IP address as IP, not as DNS).`,
+      next: `Use an address with one of its names (${names}) in the inventory, or have whoever runs the server issue a certificate that has ${asked} among its subject alternative names (an IP address as IP, not as DNS).`,
     };
   if (NO_ISSUER.test(code)) {
     const isChainMissing = chain.length === 1 && top.subject !== top.issuer;
@@ -358,6 +381,6 @@ function quoted(text: string): string {
   return onOneLine(redactText(text)).replaceAll('"', "'").slice(0, 200);
 }
 
-function dateText(date: string): string {
+function dateText(date: string | number): string {
   return new Date(date).toISOString().slice(0, 10);
 }

@@ -52,6 +52,8 @@ describe('a CA file is accepted', () => {
     ['with each certificate on one line', CHAIN, block(body('root'))],
     ['without a line end at its end', CHAIN, pem('root').trimEnd()],
     ['that also holds a private key', CHAIN, key + pem('root')],
+    ['with a certificate whose time is over beside its successor', CHAIN, pem('expired-issuing', 'issuing')],
+    ['with a certificate whose time is over beside its root', CHAIN, pem('expired-issuing', 'root')],
     ['that has another CA with the same name first', CHAIN, pem('same-name', 'root')],
   ])('%s', async (_name, chain, caFile) => {
     const { client } = await reach(chain, caFile);
@@ -66,11 +68,6 @@ describe('a CA file is accepted', () => {
     ['cut off at the end', pem('root') + pem('issuing').slice(0, 200), 'certificate 2 of 2 is damaged'],
     ['with bytes behind it', pem('root') + block(`${body('issuing')}AAAA`), 'certificate 2 of 2 is damaged'],
     ['with another label', pem('root') + pem('issuing').replaceAll('CERT', 'X509 CERT'), 'has the label X509 CERT'],
-    [
-      'whose time is over, beside its successor',
-      pem('expired-issuing', 'root'),
-      '"Example Issuing CA 1") expired on 20',
-    ],
   ])('with one certificate %s among good ones, which is told', async (_name, caFile, told) => {
     const { client, file } = await reach(CHAIN, caFile);
     expect(await client.dr.status()).toEqual({ mode: 'disabled' });
@@ -154,6 +151,12 @@ describe('a refusal names the name that was asked for, the names of the certific
       for (const text of texts) expect(`${observed} ${needed} ${next}`).toMatch(text);
       expect(next).not.toBe('');
     }
+  });
+
+  it('the certificate of its issuer in the CA file, if its time is over', async () => {
+    const { client } = await reach(['server'], pem('self-signed', 'expired-issuing'));
+    const { observed } = await failureOf(client.dr.status());
+    expect(observed).toMatch(/ca\.pem, certificate 2 of 2 \("Example Issuing CA 1"\) expired on 20\d\d-/);
   });
 
   it('plain HTTP behind an https address', async () => {
