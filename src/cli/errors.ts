@@ -1,6 +1,6 @@
 import { CommanderError } from 'commander';
 import type { ApplicationFailure } from '@temporalio/common';
-import { RunbookError } from '../errors';
+import { errnoOf, RunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
 import type { ReadinessPoint, ReadinessResult } from '../contracts/readiness';
 import type { Report } from '../contracts/report';
@@ -107,6 +107,8 @@ function reportOfError(error: unknown): ErrorReport {
       needed: 'permission to do this in the namespace',
       next: 'If the command starts or sends something, first check with "runbook list" whether it did. Then run it where you have this permission, or ask your Temporal administrators for it.',
     };
+  const system = systemReport(error);
+  if (system) return system;
   const failure = applicationFailure(error);
   if (failure === undefined)
     return { code: 'INTERNAL', message: redact(error instanceof Error ? error.message : String(error)) };
@@ -131,6 +133,40 @@ export function refusalIn(error: unknown): { readonly details: string } | undefi
   if (!(error instanceof Error)) return undefined;
   const { code, details } = error as { code?: unknown; details?: unknown };
   return (code === 7 || code === 16) && typeof details === 'string' ? { details } : refusalIn(error.cause);
+}
+
+/** What each error of the system about a file or a port means, and what helps. */
+const SYSTEM_ERRORS: Readonly<Record<string, readonly [what: string, next: string]>> = {
+  ENOENT: ['does not exist', 'Correct the path, or create the file or the folder that is missing.'],
+  ENOTDIR: ['has a file in the place of a folder', 'Correct the path.'],
+  EEXIST: ['has a file in the place of a folder', 'Correct the path.'],
+  EISDIR: ['is a folder, not a file', 'Correct the path.'],
+  EACCES: ['may not be used by this user', 'Correct the path or its permissions, or run the command as another user.'],
+  EPERM: ['may not be used by this user', 'Correct the path or its permissions, or run the command as another user.'],
+  EROFS: ['is on a file system that cannot be written', 'Choose another path.'],
+  ENOSPC: ['is on a file system that is full', 'Free some space, or choose another path.'],
+  ENAMETOOLONG: ['has a name that is too long', 'Choose a shorter path.'],
+  ELOOP: ['has links that lead back to themselves', 'Correct the path.'],
+  EADDRINUSE: ['is taken by another program', 'End that program, or choose another port.'],
+  EADDRNOTAVAIL: ['is not an address of this machine', 'Choose an address of this machine, such as 127.0.0.1.'],
+};
+
+/** A person's mistake in a path or a port that no code expected: not a defect of this program. */
+function systemReport(error: unknown): ErrorReport | undefined {
+  const code = errnoOf(error)?.replace(/^ERR_FS_/, '');
+  const known = code === undefined || !Object.hasOwn(SYSTEM_ERRORS, code) ? undefined : SYSTEM_ERRORS[code];
+  if (code === undefined || known === undefined) return undefined;
+  const { path, address, port, info } = error as Partial<Readonly<Record<string, unknown>>>;
+  const place = [path, (info as { path?: unknown } | undefined)?.path, address].find(
+    (each) => typeof each === 'string',
+  );
+  // A file is written beside its place first, with a number at its end.
+  const named = place?.replace(/\.\d{6,}$/, '') ?? 'A path of this command';
+  return {
+    code: code === 'ENOENT' ? 'NOT_FOUND' : 'INVALID_INPUT',
+    message: `${redact(named)}${typeof port === 'number' ? `:${port}` : ''} ${known[0]} (${code}).`,
+    next: `${known[1]} Then run the same command again.`,
+  };
 }
 
 /** The failure that ended a run or an activity, at the bottom of the chain of causes. */

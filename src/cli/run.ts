@@ -139,7 +139,7 @@ export const hasRun = (client: Client, workflowId: string): Promise<boolean> =>
     },
   );
 
-function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never {
+function refuseUnknown({ workflowId, runId }: RunReference): (error: unknown) => never {
   return (error) => {
     if (isGrpcDeadlineError(error))
       throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal server does not answer about run "${workflowId}".`, {
@@ -149,7 +149,8 @@ function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never 
         cause: error,
       });
     if (!(error instanceof WorkflowNotFoundError)) throw error;
-    throw new RunbookError('NOT_FOUND', `There is no run with the Workflow ID "${workflowId}".`, {
+    const which = runId === undefined ? '' : ` and the Run ID "${runId}"`;
+    throw new RunbookError('NOT_FOUND', `There is no run with the Workflow ID "${workflowId}"${which}.`, {
       next: '"runbook list" shows the runs of this namespace.',
       cause: error,
     });

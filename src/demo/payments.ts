@@ -150,7 +150,7 @@ export async function startPayments(options: PaymentsOptions) {
       /** Base URL of the clients' hooks and probe. */
       clientsAddress,
       /** Shell script that kills and restarts clusters: `kill east`, `restart east`. */
-      simulated: `exec curl -sSf -H 'authorization: Bearer ${state.control.token}' -X POST ${state.control.address}/control/"$1"/"$2"`,
+      simulated: `${usageCheck([...service.clusters.keys()])}\nexec curl -sSf -H 'authorization: Bearer ${state.control.token}' -X POST ${state.control.address}/control/"$1"/"$2"/"$3"`,
       /** Environment of workers and the command line. */
       environment,
       /** Stops the service and the clients, and removes the directory. */
@@ -160,6 +160,12 @@ export async function startPayments(options: PaymentsOptions) {
     await stop();
     throw error;
   }
+}
+
+/** Ends the script for wrong words: without a command, nothing could be said of them but a status. */
+function usageCheck(clusters: readonly string[]): string {
+  const usage = `Usage: simulated kill CLUSTER | restart CLUSTER | partition CLUSTER CLUSTER | heal. Clusters: ${clusters.join(', ')}`;
+  return `case "$#:$1" in 2:kill|2:restart|3:partition|1:heal) ;; *) echo '${usage}' >&2; exit 2 ;; esac`;
 }
 
 /** A running simulated deployment with everything that workers and people need. No part of it is real. */

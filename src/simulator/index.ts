@@ -2,7 +2,7 @@ export { SimulatedCluster } from './cluster';
 export type { Fault, FaultAction, FaultHandle } from './faults';
 export type { RecordedCall } from './http';
 export { closeAtOnce, listenOnLoopback } from './node';
-export { runSimulatorProgram, startSimulator } from './program';
+export { describeSimulator, startSimulator } from './program';
 export type { SimulatorState } from './program';
 export { startSimulatedService, SimulatedService } from './service';
 export type { ReplicationKind } from './storage';

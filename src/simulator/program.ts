@@ -1,10 +1,10 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
-import { readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import writeFileAtomic from 'write-file-atomic';
 import { closeAtOnce, listenOnLoopback } from './node';
 import { startSimulatedService, type SimulatedService } from './service';
-import { parseTopology, type Topology } from './topology';
+import type { Topology } from './topology';
 
 /** Control commands for a running simulated service: `POST /control/<command>/<cluster>[/<other cluster>]`. */
 const COMMANDS: Record<string, (service: SimulatedService, cluster: string, other: string) => unknown> = {
@@ -76,19 +76,4 @@ export function describeSimulator({ clusters, control }: SimulatorState, stateFi
     ...clusters.map(({ name, addresses, clusterId }) => `${name}  ${addresses.join(' ')}  cluster ID ${clusterId}`),
     `control  ${control.address}  (tokens and key shares are in ${stateFile})`,
   ];
-}
-
-/** Runs the service that a topology file describes until the person ends it. */
-export async function runSimulatorProgram(options: {
-  topologyFile: string;
-  stateFile: string;
-  log: (line: string) => void;
-  ended: Promise<void>;
-}): Promise<void> {
-  const topology = parseTopology(await readFile(options.topologyFile, 'utf8'));
-  const { state, stop } = await startSimulator(topology, options.stateFile);
-  for (const line of describeSimulator(state, options.stateFile)) options.log(line);
-  await options.ended;
-  options.log('Stopping ...');
-  await stop();
 }

@@ -3,14 +3,16 @@ import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { guideLines, startStage } from '../../demo/stage';
-import { isRunbookError } from '../../errors';
-import { runSimulatorProgram } from '../../simulator';
+import { errnoOf, isRunbookError, RunbookError } from '../../errors';
+import { redact } from '../../secret';
+import { describeSimulator, parseTopology, startSimulator } from '../../simulator';
 import { checkProcess, processFacts } from '../../process-guard';
 import { startWorker } from '../../worker/start-worker';
 import { newCommand } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT } from '../errors';
+import { readTextFile } from '../secret-input';
 
 export const commands = (host: CommandHost): Command[] => [
   workerCommand(host),
@@ -65,14 +67,27 @@ function simulatorCommand({ context }: CommandHost): Command {
       '--state-file <file>',
       'where addresses, tokens and key shares are written (mode 0600; removed at the end)',
     )
-    .action(async (topology: string, { stateFile }: CommonOptions & { readonly stateFile: string }) => {
-      await runSimulatorProgram({
-        topologyFile: resolve(topology),
-        stateFile: resolve(stateFile),
-        log: context.err,
-        ended: endedByPerson(context),
-      });
+    .action(async (file: string, options: CommonOptions & { readonly stateFile: string }) => {
+      const stateFile = resolve(options.stateFile);
+      const text = await readTextFile(resolve(file));
+      const start = async () => startSimulator(parseTopology(text), stateFile);
+      const { state, stop } = await start().catch((error: unknown) => refuseTopology(file, error));
+      for (const line of describeSimulator(state, stateFile)) context.err(line);
+      await endedByPerson(context);
+      context.err('Stopping ...');
+      await stop();
     });
+}
+
+/** Everything that the file describes was just built from it: what failed is a mistake in it, or the system's word on a file or port. */
+function refuseTopology(file: string, error: unknown): never {
+  if (!(error instanceof Error) || errnoOf(error)?.startsWith('E') === true) throw error;
+  throw new RunbookError('INVALID_INPUT', `The simulated service cannot be started from ${file}.`, {
+    observed: redact(error.message),
+    needed: 'a topology file (YAML)',
+    next: 'Correct the file: docs/simulator.md has an example.',
+    cause: error,
+  });
 }
 
 /** `runbook dev`: Temporal dev server, simulated deployment and worker in one command. */
