@@ -7,6 +7,7 @@ import { expectServesAlone, FAILOVER_LIMITS, takeOverBy } from '../support/failo
 import { Lane, runLanes } from '../support/lane';
 import { reportOf } from '../support/reports';
 import { Scenario } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
 import type { TestRun } from '../support/scenario';
 
 const approvers = { approvals: 1, groups: ['approvers'], validFor: '4h' };
@@ -37,7 +38,7 @@ describe('orders to a run', () => {
   const { it } = world;
   runLanes(world);
 
-  it('an outage is not stopped half-way by unsigned ones from a name that nobody knows', async (scenario) => {
+  it('an outage is not stopped half-way by unsigned ones, from a name that nobody knows or in that of an approver', async (scenario) => {
     const { name: deployment } = scenario;
     const unsigned = {
       abort: { by: 'nobody', reason: 'an attack' },
@@ -48,6 +49,21 @@ describe('orders to a run', () => {
         await demoting.handle.signal(signal, unsigned[signal]);
         expect(await demoting.receiptOf(signal)).toMatchObject({ verdict: 'refused' });
       }
+      const { workflowId: wid, runId: rid } = await demoting.handle.describe();
+      const { namespace: ns } = temporalServer();
+      const claim = {
+        ns,
+        wid,
+        rid,
+        action: 'abort',
+        reason: 'an attack',
+        name: 'grace',
+        iat: Math.floor(Date.now() / 1_000),
+      };
+      await demoting.handle.signal('abort', claim);
+      expect(await demoting.receiptOf('abort', 2)).toMatchObject({
+        ...{ verdict: 'refused', text: expect.stringContaining('requires a signature') as string },
+      });
     });
     expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
   });
