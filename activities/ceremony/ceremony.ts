@@ -4,7 +4,7 @@ import type { CeremonyHandle, CeremonyTarget } from '../../src/contracts/ceremon
 import { keepForMs } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import { RunbookError, errnoOf, isRunbookError } from '../../src/errors';
-import type { Deployment } from '../../src/inventory';
+import type { Deployment, Inventory } from '../../src/inventory';
 import { rosterOf } from '../../src/inventory';
 import type { CreatedInvitation, InvitationTarget, RecipientKey } from '../../src/keys';
 import { createInvitation, readRecipientKey } from '../../src/keys';
@@ -34,7 +34,7 @@ export async function createCeremony(input: {
   /** How long the record keeps the token for a later run. */
   readonly keepFor?: string | undefined;
 }): Promise<CeremonyHandle> {
-  const { run, signal, clusters, keyRecords, signingKey } = currentExecution();
+  const { run, signal, clusters, inventory, keyRecords, signingKey } = currentExecution();
   const { kind = 'operation-token', reason, runbook, inputDigest, epoch, cid, collects, recipientPgpKey } = input;
   const deployment = clusters.deployment(input.deployment);
   const forPerson = kind === 'root-token' || recipientPgpKey !== undefined;
@@ -64,10 +64,12 @@ export async function createCeremony(input: {
   const tokens = collects === 'tokens';
   const required = tokens ? 1 : await readThreshold(first, kind, signal);
   const { collectForMs, useForMs } = deployment.ceremony;
+  const invited = tokens ? { holders: providersNow(deployment) } : invitedNow(deployment);
   const created = await createInvitation(keyRecords, signingKey, run, 'ceremony', {
     ...{ kind, targets, reason, runbook, inputDigest, epoch, cid, collects, collectForMs, useForMs },
     requestedBy: { name: input.requestedBy, how: 'claimed' },
-    ...(tokens ? { holders: providersNow(deployment) } : invitedNow(deployment)),
+    ...invited,
+    ...signersAmong(inventory, invited.holders),
     threshold: required,
     ...(recipient && { pgp: recipient.fingerprint }),
     ...(recipient && kind === 'operation-token' && { forPerson: true }),
@@ -175,6 +177,12 @@ export async function destroyCeremonyKeys(input: { readonly ceremony: CeremonyHa
 function invitedNow(deployment: Deployment) {
   const { holders, standBy } = rosterOf(deployment);
   return { holders: [...holders, ...standBy], ...(standBy.length > 0 && { standBy }) };
+}
+
+/** Those whose answer counts only with their signature: a tool tells them before they type anything. */
+export function signersAmong({ people }: Inventory, names: readonly string[]) {
+  const signers = names.filter((name) => people.get(name)?.attestation === 'signed');
+  return signers.length > 0 ? { mustSign: signers } : {};
 }
 
 /** The people who may give this run a token that they generated themselves, by the inventory of this worker. */

@@ -8,7 +8,7 @@ import { currentExecution } from '../execution';
 import { siteFacts } from '../approvals/planning';
 import type { Records } from '../record';
 import { RecordTable } from '../record-table';
-import { handleOf, rosterOfRehearsal } from './ceremony';
+import { handleOf, rosterOfRehearsal, signersAmong } from './ceremony';
 import { verdictOf } from './shares';
 import type { Collecting } from './shares';
 
@@ -53,13 +53,14 @@ export async function createRehearsal(input: {
   readonly cid: string;
   readonly inputDigest: string;
 }): Promise<CeremonyHandle> {
-  const { run, clusters, keyRecords, signingKey } = currentExecution();
+  const { run, clusters, inventory, keyRecords, signingKey } = currentExecution();
   const { deployment, reason, epoch, cid, inputDigest } = input;
-  const holders = rosterOfRehearsal(clusters.deployment(deployment), input.holders);
+  const roster = rosterOfRehearsal(clusters.deployment(deployment), input.holders);
+  const holders = roster.map(({ name }) => name);
   const created = await createInvitation(keyRecords, signingKey, run, 'rehearsal', {
     ...{ deployment, reason, epoch, cid, inputDigest, runbook: RUNBOOK },
     requestedBy: { name: input.requestedBy, how: 'claimed' },
-    holders: holders.map(({ name }) => name),
+    ...{ holders, ...signersAmong(inventory, holders) },
     collectForMs: duration.parse(input.collectFor).ms,
   });
   return handleOf(created, created.invitation.holders.length);

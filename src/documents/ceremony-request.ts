@@ -27,6 +27,25 @@ export async function verifyRequest(jws: string, checks: HolderChecks): Promise<
     : { kind: 'ceremony', ...(await verifyInvitation(jws, checks)) };
 }
 
+/** Whether an answer of this holder counts only with their signature. */
+export function mustSign({ invitation }: CeremonyRequest, holder: string): boolean {
+  return invitation.mustSign?.includes(holder) === true;
+}
+
+/**
+ * Called before anything secret is asked for.
+ *
+ * @throws RunbookError `INVALID_INPUT` for a holder without a key whose answer would not count
+ */
+export function demandSigningKey(request: CeremonyRequest, holder: string, hasKey: boolean): void {
+  if (hasKey || !mustSign(request, holder)) return;
+  throw new RunbookError('INVALID_INPUT', 'You must sign your answer: the operators list a public key for you.', {
+    observed: 'no key file',
+    needed: 'the key file that "runbook join" created for you, and its passphrase',
+    next: 'Use the device that has your key file. If you have none, call the operators now, at a number that you already know: another holder must give a share, or they list you as a holder without a key.',
+  });
+}
+
 /** Whether the run asks for operation tokens that people generated themselves, and for no key share. */
 export function asksForToken(request: CeremonyRequest): boolean {
   return request.kind === 'ceremony' && request.invitation.collects === 'tokens';
@@ -85,6 +104,7 @@ export async function answerWithToken(
     });
   const { cluster, token, holder, signingKey } = given;
   const { invitation, digest: invitationDigest } = request;
+  demandSigningKey(request, holder, signingKey !== undefined);
   if (!asksForToken(request) || !invitation.targets.some((target) => target.cluster === cluster))
     throw new RunbookError('INVALID_INPUT', 'This run does not ask for an operation token of that cluster.', {
       next: 'Name the cluster on which the token was generated. The invitation must list it.',
@@ -113,6 +133,7 @@ export async function answerRequest(
   request: CeremonyRequest,
   { holder, tool, signingKey, share }: Answer,
 ): Promise<string | EnvelopePayload> {
+  demandSigningKey(request, holder, signingKey !== undefined);
   // The highest `seq` counts: a later envelope of the same holder replaces an earlier one.
   const common = { holder, signingKey, invitationDigest: request.digest, seq: Date.now() };
   return request.kind === 'rehearsal'
@@ -184,11 +205,16 @@ const keptLines = (seconds: number): string[] => [
   'people must approve that run',
 ];
 
-function holderLines({ holders, standBy = [], threshold }: Invitation): string[] {
+function signerLines(names: readonly string[] = []): string[] {
+  return names.length > 0 ? [`with their signature: ${names.join(', ')}`] : [];
+}
+
+function holderLines({ holders, standBy = [], threshold, mustSign: signers }: Invitation): string[] {
   const asked = holders.filter((name) => !standBy.includes(name));
   return [
     `${asked.join(', ')}; ${threshold} needed`,
     ...(standBy.length > 0 ? [`standing by, to be asked later: ${standBy.join(', ')}`] : []),
+    ...signerLines(signers),
   ];
 }
 
@@ -208,7 +234,7 @@ function plainRehearsalFacts(
     fact('Purpose', [`to verify that the tool, key and access of each holder of ${deployment} work`]),
     ...whoAndWhy(invitation),
     signedBy(environment),
-    fact('Holders', [holders.join(', ')]),
+    fact('Holders', [holders.join(', '), ...signerLines(invitation.mustSign)]),
     collected(invitation, now),
     fact('Key', [
       `${kept}, and destroyed ${durationText(useFor * 1000)} after collection ends`,

@@ -34,6 +34,8 @@ const common = {
   runbook: z.string(),
   inputDigest: z.string(),
   holders: z.array(z.string()).min(1),
+  /** Those whose answer counts only with their signature. Absent if there are none. */
+  mustSign: z.array(z.string()).min(1).optional(),
   recipient: z.string().startsWith('age1pq1'),
   /** Fingerprint of the OpenPGP key to which the token is encrypted: the ceremony's, or the recipient's. */
   pgp: z.string().regex(/^[0-9a-f]{40}$/),

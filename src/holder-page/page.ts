@@ -6,6 +6,8 @@ import {
   asksForRecoveryShare,
   asksForToken,
   confirmationOf,
+  demandSigningKey,
+  mustSign,
   requestFacts,
   requestSummary,
   verifyRequest,
@@ -97,6 +99,7 @@ async function check(): Promise<void> {
   emptied(area('invitation'));
   part('who').textContent = holder;
   showRequest(request);
+  showSigning(mustSign(request, holder));
   show(2);
 }
 
@@ -154,6 +157,15 @@ function showRequest(request: CeremonyRequest): void {
   for (const each of document.querySelectorAll<HTMLElement>('.rehearsal')) each.hidden = !rehearsal;
 }
 
+/** What a holder with only this browser must know before they type a share that would not count. */
+function showSigning(needed: boolean): void {
+  part('must-sign').hidden = !needed;
+  byId('signing', HTMLDetailsElement).open = needed;
+  part('signing-hint').textContent = needed
+    ? 'Required: the operators list a public key for you.'
+    : 'Needed only if the operators have listed a public key for you. Otherwise, skip this.';
+}
+
 /** Sets the title: what the holder must know at first sight, whatever else they read. */
 function setTitle(title: string, warning: boolean): void {
   document.title = title;
@@ -174,6 +186,7 @@ async function agree(): Promise<void> {
 
 async function encrypt(): Promise<void> {
   const { request, holder } = current();
+  demandSigningKey(request, holder, input('key-file').files?.length === 1);
   if (request.kind === 'ceremony') readShare();
   const envelope = await answerRequest(request, {
     ...{ holder, share: readShare, tool: `holder page ${madeFor.version}`.trim() },

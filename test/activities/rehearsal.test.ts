@@ -42,6 +42,13 @@ describe('the activities', () => {
   const open = (arrived: readonly number[], ceremony = handle) =>
     bench.call('openRehearsal', { deployment: DEPLOYMENT, ceremony, arrived });
 
+  it('the invitation names those who must sign, so that a tool tells them before they type anything', async () => {
+    const pins = [{ environment: 'test', ...bench.workersKey }];
+    const checks = { pins, now: Date.now(), holder: 'ada' };
+    const { invitation } = await verifyInvitation(handle.invitation, checks, 'rehearsal');
+    expect(invitation.mustSign).toEqual(['ada', 'bert']);
+  });
+
   it('an answer is a proof, and is kept before the activity returns; the same one again changes nothing', async () => {
     const arrived = bench.signaled('share', [await answerOf('ada'), { share: 'e1'.repeat(33) }]);
     const { verdicts, proofs } = await open(arrived);

@@ -1,7 +1,8 @@
 /** `runbook init` judges what it finds: what the clusters report, and what lies in its directory. */
 import { chmod, chown, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { loadInventory } from '../../src/inventory';
+import { loadInventory, readSigningKey } from '../../src/inventory';
+import { formatPublicKey } from '../../src/keys';
 import { Secret } from '../../src/secret';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedCluster, SimulatedService } from '../../src/simulator';
@@ -252,6 +253,32 @@ it('a cluster that is listed and not in its set yet is told as that, and nothing
   } finally {
     await other.stop();
   }
+});
+
+it('holders who have only a browser are listed without a key, get no line to join, and the page is named', async () => {
+  const words = ['--holders', 'ada,ben,cyd', '--browser-holders', 'dan,eve'];
+  const east = clusterOption(service.cluster('east'));
+  const { code, out } = await init('browsers', ...east, ...words);
+  expect(code).toBe(0);
+  const { people, deployments, workers } = await inventoryOf('browsers');
+  const { ceremony, notJoined } = deployments.get('payments') ?? {};
+  expect([people.get('dan')?.attestation, people.get('ada')?.attestation]).toEqual(['claimed', 'signed']);
+  expect([ceremony?.holders, notJoined]).toEqual([
+    ['ada', 'ben', 'cyd', 'dan', 'eve'],
+    ['ada', 'ben', 'cyd'],
+  ]);
+  expect([...out.matchAll(/join production\/(\w+)/g)].map(([, name]) => name)).toEqual(['ada', 'ben', 'cyd']);
+  expect(out).toContain('For dan, eve, who have only a browser, make a page');
+  const key = formatPublicKey(await readSigningKey(workers.signingKey));
+  expect(out).toContain(`runbook holder-page --output holder-page.html --key ${key}`);
+  const check = await cli(['inventory', 'check', join(folder, 'browsers', 'inventory.yaml')]);
+  expect(check.out).not.toMatch(/(dan|eve) (is|are|has|have) /);
+
+  const both = await init('both', ...east, '--browser-holders', 'ada');
+  expect(both).toMatchObject({
+    code: 3,
+    err: expect.stringContaining('Who operates and approves needs a key') as string,
+  });
 });
 
 describe('what another user of the host planted in the directory', () => {

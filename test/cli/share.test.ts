@@ -160,6 +160,18 @@ describe('runbook share', () => {
     expect([script.questions, script.err.includes('needed: west')]).toEqual([[], true]);
   });
 
+  it('asks a holder who must sign for no share without their key, and rehearses it too', async () => {
+    const { jws } = await bench.invite({ epoch: 15, mustSign: ['ada'] });
+    const signed = await bench.file('must-sign', jws);
+    const { code, out, err, questions } = await share(['--confirm', 'west'], { answers: [SHARE] }, signed);
+    expect([code, out, questions]).toEqual([3, '', []]);
+    expect(err).toContain('You must sign your answer: the operators list a public key for you.');
+    expect(err).toContain('with their signature: ada');
+    const { file } = await bench.holderKey(PASSPHRASE);
+    const words = ['--confirm', 'west', '--key-file', file];
+    expect((await share(words, { answers: [PASSPHRASE, SHARE] }, signed)).code).toBe(0);
+  });
+
   it('stops at another fingerprint than the pinned one, and where none is pinned, with the command that pins it: it asks nothing', async () => {
     const { key } = newSigningKey();
     const { jws } = await bench.invite({ epoch: 14 }, key);

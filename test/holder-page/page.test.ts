@@ -209,6 +209,27 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(answer?.tool).toMatch(/^holder page \d/);
   });
 
+  it('tells who must sign before they type a share, and makes nothing of it without their key', async () => {
+    const { page } = await stage.open(pinOf(stage));
+    const signed = await stage.invite({ mustSign: ['cyd'] });
+    await check(page, signed.jws, 'ben');
+    await page.waitForSelector('#step-2:not([hidden])');
+    expect(await page.isVisible('#must-sign')).toBe(false);
+    await page.click('#step-2 .again');
+    await check(page, signed.jws, 'cyd');
+    await page.waitForSelector('#step-2:not([hidden])');
+    expect(await page.innerText('#must-sign')).toContain('If you have only this browser, stop here');
+    expect(await page.innerText('#facts')).toContain('with their signature: cyd');
+    expect(await page.isVisible('#share')).toBe(false);
+    await agree(page, 'west');
+    expect([await page.isVisible('#key-file'), await page.innerText('#signing-hint')]).toEqual([
+      true,
+      'Required: the operators list a public key for you.',
+    ]);
+    await page.click('#encrypt');
+    expect(await messageOf(page, 3)).toContain('You must sign your answer');
+  });
+
   it('runs no script but its own, and reaches nothing, whatever is put into it', async () => {
     const { address, paths } = await stage.serve(() => '');
     const { page } = await stage.open(pinOf(stage));

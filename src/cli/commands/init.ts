@@ -2,7 +2,8 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { programFile } from '../../dev-server/locations';
 import { RunbookError } from '../../errors';
-import { spokenFingerprint } from '../../keys';
+import { formatPublicKey, spokenFingerprint } from '../../keys';
+import type { PublicKeyEntry } from '../../keys';
 import { collect, newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
@@ -39,6 +40,7 @@ interface InitOptions extends CommonOptions {
   readonly mount: string;
   readonly people?: string;
   readonly holders?: string;
+  readonly browserHolders?: string;
   readonly yes?: boolean;
 }
 
@@ -69,6 +71,10 @@ function initCommand({ context }: CommandHost): Command {
     )
     .option('--people <list>', 'who operates and approves, comma-separated')
     .option('--holders <list>', 'who holds a key share, comma-separated (default: the same people)')
+    .option(
+      '--browser-holders <list>',
+      'holders who have only a browser, comma-separated: they give their share without a key, in their name alone',
+    )
     .option('-y, --yes', 'do not ask; options without a default are then required')
     .action(async (options: InitOptions) => {
       const files = filesIn(await writableDirectory(options.directory));
@@ -89,13 +95,14 @@ function initCommand({ context }: CommandHost): Command {
       for (const { line } of filters) context.err(line);
       await replaceFile(files.inventory, inventoryText(site, { login, filters }), 0o640);
       await writeSettings(context.env, site);
-      const lines = site.everybody.map((name) => joinLine(options.environment, name, workers));
+      const joining = site.everybody.filter((name) => !site.browserHolders.includes(name));
+      const lines = joining.map((name) => joinLine(options.environment, name, workers));
       const { connectionOptions, namespace = 'default' } = connectionSettings(context.env);
       const temporal = { address: connectionOptions.address, namespace };
       const fingerprint = spokenFingerprint(workers.kid);
       const { directory } = files;
       const result = { directory, files, clusters, workers: workers.kid, fingerprint, join: lines, temporal };
-      printResult(context, options, result, nextSteps(site, login, { fingerprint, lines, temporal }));
+      printResult(context, options, result, nextSteps(site, login, { workers, fingerprint, lines, temporal }));
     });
 }
 
@@ -135,8 +142,15 @@ async function answers(context: CliContext, options: InitOptions) {
   const caFile = await ask(options.caFile, '--ca-file', ofCa, '');
   const people = words(await ask(options.people, '--people', 'Who operates and approves, comma-separated'));
   const holders = words(await ask(options.holders, '--holders', 'Who holds a key share', people.join(',')));
+  const browserHolders = words(options.browserHolders ?? '');
   const clusters = named.map(namedCluster);
-  const everybody = [...new Set([...people, ...holders])];
+  const everybody = [...new Set([...people, ...holders, ...browserHolders])];
+  const both = browserHolders.filter((name) => people.includes(name));
+  if (both.length > 0)
+    throw new RunbookError('INVALID_INPUT', 'Who operates and approves needs a key. Nothing was written.', {
+      observed: `${both.join(', ')} in --people and in --browser-holders`,
+      next: 'Omit them from --browser-holders: they give their shares with the key of "runbook join" too, also in the page.',
+    });
   const twice = clusters.find(({ name }, index) => clusters.findIndex((each) => each.name === name) < index);
   if (twice !== undefined)
     throw new RunbookError('INVALID_INPUT', `Two clusters are named ${twice.name}. Nothing was written.`, {
@@ -159,22 +173,24 @@ async function answers(context: CliContext, options: InitOptions) {
     clusters,
     caFile: caFile === '' ? undefined : resolve(caFile),
     people,
-    holders: [...new Set(holders)],
+    holders: [...new Set([...holders, ...browserHolders])],
+    browserHolders,
     everybody,
   };
 }
 
 /** What people need to join, and the fingerprint that they compare. */
 interface ForPeople {
+  readonly workers: PublicKeyEntry;
   readonly fingerprint: string;
   readonly lines: readonly string[];
   readonly temporal: { readonly address: string; readonly namespace: string };
 }
 
 function nextSteps(
-  { deployment, files, clusters }: Site,
+  { deployment, files, clusters, browserHolders }: Site,
   login: AppRole | undefined,
-  { fingerprint, lines, temporal }: ForPeople,
+  { workers, fingerprint, lines, temporal }: ForPeople,
 ): string[] {
   const { directory } = files;
   const to = clusters.find(({ role }) => role.startsWith('DR secondary'))?.name ?? 'CLUSTER';
@@ -185,6 +201,10 @@ function nextSteps(
     tokenFile: login === undefined ? files.token : undefined,
     policyCommand: login === undefined ? shellLine('runbook', 'policy', deployment, '--commands') : undefined,
     join: lines.map((line) => shellLine('runbook', 'join', line, ...where)),
+    ...(browserHolders.length > 0 && {
+      browserHolders: browserHolders.join(', '),
+      page: shellLine('runbook', 'holder-page', '--output', 'holder-page.html', '--key', formatPublicKey(workers)),
+    }),
     loopback: /^(127\.|localhost|\[::1\])/.test(temporal.address) ? temporal.address : undefined,
     plan: shellLine('runbook', 'plan', ...plan),
     unit: shellWord(files.unit),

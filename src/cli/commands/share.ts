@@ -4,7 +4,12 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
 import { programVersion, projectRoot } from '../../dev-server/locations';
-import { answerRequest, answerWithToken, asksForRecoveryShare } from '../../documents/ceremony-request';
+import {
+  answerRequest,
+  answerWithToken,
+  asksForRecoveryShare,
+  demandSigningKey,
+} from '../../documents/ceremony-request';
 import { envelopeInput, readEnvelopeText } from '../../documents/envelope';
 import { formatPublicKey, spokenFingerprint } from '../../documents/public-keys';
 import { namedSigner } from '../../documents/invitation';
@@ -108,6 +113,7 @@ async function answer(context: CliContext, gives: Gives, options: ShareOptions, 
   const { request, confirmed } = await readAndConfirm(context, options, gives, text, run);
   const { holder } = options;
   const key = await signingKey(context, options, holder);
+  demandSigningKey(request, holder, key !== undefined);
   if (gives === 'provide-token') {
     const source = { file: options.tokenFile, question: `The operation token of ${confirmed}` };
     const token = await readSecret(context, source, parseOperationToken);

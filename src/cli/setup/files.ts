@@ -48,6 +48,8 @@ export interface Site {
   readonly deployment: string;
   readonly people: readonly string[];
   readonly holders: readonly string[];
+  /** Holders without a key. */
+  readonly browserHolders: readonly string[];
   readonly everybody: readonly string[];
   readonly caFile: string | undefined;
   readonly files: Files;
@@ -150,21 +152,25 @@ interface WithToken {
 }
 
 export function inventoryText(site: Site, { login, filters = [] }: WithToken = {}): string {
-  const { deployment, clusters, people, holders, everybody, files } = site;
+  const { deployment, clusters, holders, everybody, files } = site;
   const named = drSetsOf(clusters).map(
     ({ name, members }) => `${scalar(name)}: ${flow(members.map((each) => each.name))}`,
   );
   return filled('inventory.yaml', {
     signingKey: scalar(files.signingKey),
-    people: everybody.map(
-      (name) => `${scalar(name)}: ${people.includes(name) ? '{ groups: [approvers, operators] }' : '{}'}`,
-    ),
+    people: everybody.map((name) => `${scalar(name)}: ${personText(site, name)}`),
     deployment: scalar(deployment),
     clusters: clusters.flatMap((cluster) => clusterText(cluster, site, login).trimEnd().split('\n')),
     pathsFilters: filtersText(filters),
     drSets: `{ ${named.join(', ')} }`,
     holders: flow(holders),
   });
+}
+
+/** A holder with only a browser has no key to sign with: outside a laboratory, a claim counts for a key share alone. */
+function personText({ people, browserHolders }: Site, name: string): string {
+  if (people.includes(name)) return '{ groups: [approvers, operators] }';
+  return browserHolders.includes(name) ? '{ attestation: claimed }' : '{}';
 }
 
 /** @returns undefined if no filter was read */
