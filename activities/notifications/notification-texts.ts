@@ -3,7 +3,7 @@ import { RUNBOOK_NAMES, deploymentWorkflowId, webUiLink } from '../../src/contra
 import { nextCommandOf, shellLine } from '../../src/contracts/next-commands';
 import type { NextCommand } from '../../src/contracts/next-commands';
 import { NOTIFICATION_EVENTS, SEEN, SERVICE_ALARMS } from '../../src/contracts/notifications';
-import type { Notification, Seen } from '../../src/contracts/notifications';
+import type { Notification, NotificationEvent, Seen } from '../../src/contracts/notifications';
 import { GATE_NAMES } from '../../src/contracts/plan';
 import { readinessResult } from '../../src/contracts/readiness';
 import { escapeUntrusted, verdictsText } from '../../src/contracts/words';
@@ -65,6 +65,7 @@ function factsSchema({ people }: Inventory, isCluster: (name: string) => boolean
       .string()
       .regex(/^(run|outage|protection|(wait|finding|alarm):[A-Za-z0-9:-]{1,80})$/)
       .catch('run'),
+    ...{ from: known(cluster), to: known(cluster), reason: anyText, requestedBy: anyText },
     tookOver: known(z.enum(RUNBOOK_NAMES)),
     inOutage: known(z.boolean()),
     clientsHeld: known(z.boolean()),
@@ -129,6 +130,7 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
     /** One line each: what is left to do; at the end, texts of the run, quoted. */
     details: [
       ...(leftToDo.length > 0 && event === 'finished' ? [`Left to do: ${leftToDo.length}; see the report`] : []),
+      ...claims(facts),
       ...quotations(facts).map((each) => `The run says: "${each}"`),
     ],
     /** The exact command for each person who can act. */
@@ -151,6 +153,19 @@ export function chatText({ title, details, commands, link, workflowId }: Message
   ];
   return lines.join('\n').slice(0, LONGEST_CHAT);
 }
+
+/** Who wants the run and why, for people who decide whether to get up. Anybody who can start runs can write it. */
+function claims({ event, requestedBy, reason }: Facts): readonly string[] {
+  if (!ASKS_PEOPLE.has(event)) return [];
+  return [
+    ...(requestedBy === '' ? [] : [`Requested by, as the run says: "${quotation(requestedBy)}" (UNVERIFIED)`]),
+    ...(reason === '' ? [] : [`Reason, as the run says: "${quotation(reason)}"`]),
+  ];
+}
+
+const ASKS_PEOPLE: ReadonlySet<string> = new Set<NotificationEvent>([
+  ...(['started', 'waiting-for-people', 'reminder', 'escalation', 'stand-by-called', 'parked'] as const),
+]);
 
 /** What others wrote, as quotations. */
 function quotations({ words, waiting, leftToDo }: Facts): readonly string[] {
@@ -187,7 +202,8 @@ const ALARMS: Readonly<Record<string, string>> = {
 
 /** What happened, in one sentence. */
 function sentenceOf(facts: Facts): string {
-  const { event, runbook, tookOver, since, streaming, finding = '', outcome, readiness } = facts;
+  const { event, tookOver, since, streaming, finding = '', outcome, readiness, from, to } = facts;
+  const runbook = [facts.runbook, ...(from && to ? ['from', from] : []), ...(to ? ['to', to] : [])].join(' ');
   const held = facts.clientsHeld === true ? ' Clients may still be quiesced.' : '';
   const clients = facts.inOutage === true ? ' No cluster serves clients.' : held;
   switch (event) {

@@ -56,7 +56,7 @@ export async function notifyTargets(
   const worded = messageOf(inventory, deployment, notification, run);
   const message = run.id === undefined ? worded : { ...worded, id: `${worded.id}/${run.id}` };
   const { notifications } = findDeployment(inventory, deployment);
-  const targets = notifications.filter(({ events }) => events.includes(message.event));
+  const targets = notifications.filter((target) => isWanted(target, message));
   const results = await Promise.all(
     targets.map(async (target): Promise<NotificationFailure | undefined> => {
       const why = await notifyTarget(target, message, signal ?? new AbortController().signal);
@@ -75,6 +75,12 @@ const NOT_OF_RUNS: readonly Notification['event'][] = [
   ...(['service-alarm', 'service-alarm-over'] as const),
   ...(['readiness-changed', 'readiness-overdue'] as const),
 ];
+
+/** Nobody is woken because a run waits, unless clients wait with it. */
+function isWanted({ kind, events }: NotificationTarget, { event, severity }: Message): boolean {
+  const wakesInVain = kind === 'pagerduty' && event === 'waiting-for-people' && severity !== 'critical';
+  return events.includes(event) && !wakesInVain;
+}
 
 /** At most so many at once from one run, and one more each minute. */
 const MOST_AT_ONCE = 30;

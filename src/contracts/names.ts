@@ -26,6 +26,13 @@ const LOCKS = {
 export type RunbookName = keyof typeof LOCKS;
 export const RUNBOOK_NAMES = Object.keys(LOCKS) as readonly RunbookName[];
 
+/** The runbooks that move the role of the primary from one cluster to another. */
+export const CHANGES_PRIMARY: ReadonlySet<string> = new Set<RunbookName>([
+  'drSwitchover',
+  'drFailover',
+  'performancePromotion',
+]);
+
 /** Events before which a snapshot can be taken, if the inventory wants it. */
 export const SNAPSHOT_EVENTS = ['demotion', 'wipe', 'forced-promotion'] as const;
 export type SnapshotEvent = (typeof SNAPSHOT_EVENTS)[number];

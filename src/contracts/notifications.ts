@@ -83,6 +83,12 @@ export interface Notification {
   readonly subject: string;
   /** Epoch milliseconds of workflow time. */
   readonly at: number;
+  /** From which cluster to which the role of the primary moves, as far as the plan says. */
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  /** As the run's input says: quoted, and cut to 120 characters. */
+  readonly reason?: string | undefined;
+  readonly requestedBy?: string | undefined;
   /** `started`: the runbook that this one took over. */
   readonly tookOver?: RunbookName;
   /** No cluster serves clients. */

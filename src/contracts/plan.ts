@@ -1,3 +1,4 @@
+import { CHANGES_PRIMARY } from './names';
 import type { RunbookPlan } from './payloads';
 import { jsonIn } from './words';
 
@@ -96,4 +97,13 @@ export function planIn(text: string): RunbookPlan | undefined {
   const plan = jsonIn(text) as Partial<RunbookPlan> | null | undefined;
   const lists = [plan?.clusters, plan?.operations, plan?.warnings, plan?.steps];
   return plan?.choices && lists.every(Array.isArray) ? (plan as RunbookPlan) : undefined;
+}
+
+/** From which cluster to which a plan moves the role of the primary, as far as it says. */
+export function directionOf({ runbook, operations }: Pick<RunbookPlan, 'runbook' | 'operations'>) {
+  if (!CHANGES_PRIMARY.has(runbook)) return undefined;
+  const demotion = operations.find(({ operation, with: other }) => operation.endsWith('.primary.demote') && other);
+  if (demotion) return { from: demotion.on.cluster, to: demotion.with?.cluster };
+  const promotion = operations.find(({ operation }) => operation.endsWith('.secondary.promote'));
+  return promotion && { from: promotion.with?.cluster, to: promotion.on.cluster };
 }

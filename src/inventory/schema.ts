@@ -348,7 +348,7 @@ const slack = z.strictObject({ ...target('slack', NOTIFICATION_EVENTS), url: cre
 
 const pagerduty = z.strictObject({
   ...target('pagerduty', [
-    ...(['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding'] as const),
+    ...(['waiting-for-people', 'parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding'] as const),
     ...(['service-alarm', 'service-alarm-over'] as const),
   ]),
   routingKey: credentialSource,

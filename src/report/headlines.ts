@@ -1,3 +1,4 @@
+import { CHANGES_PRIMARY } from '../contracts/names';
 import { CHECK_FAILED, criticalOpen } from '../contracts/run-status';
 import { readinessResult } from '../contracts/readiness';
 import { counted, durationText, verdictsText } from '../contracts/words';
@@ -40,9 +41,6 @@ function planned({ preconditions, findings }: Report): string {
   const others = failed.length === 1 ? '' : ', the first';
   return `${counted(failed.length, 'precondition')} failed${others}: ${name}${where}: ${observed.replace(/\.$/, '')}`;
 }
-
-/** The runbooks that change the primary. Only their reports state that there was no outage. */
-const CHANGES_PRIMARY: ReadonlySet<string> = new Set(['drSwitchover', 'drFailover', 'performancePromotion']);
 
 /** The old and the new primary. */
 function sidesOf({ plan, result = {} }: Report): { readonly from: string; readonly to: string } | undefined {

@@ -131,6 +131,34 @@ describe('notify', () => {
     });
   });
 
+  it('a failover that waits pages, and says between which clusters, why, and for whom; what nobody wakes for does not page', async () => {
+    const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
+    const about = { from: 'east', to: 'west', reason: 'east burns, see https://evil.example', requestedBy: 'olga' };
+    const waits = { ...parked, event: 'waiting-for-people', runbook: 'drFailover', waiting: gate, ...about } as const;
+    await notify({ ...waits, inOutage: true });
+    const [posted] = hook.posted;
+    expect(posted?.body).toMatchObject({
+      title:
+        '[CRITICAL] payments: drFailover from east to west waits for approval of gate promote. No cluster serves clients.',
+      details: [
+        'Requested by, as the run says: "olga" (UNVERIFIED)',
+        'Reason, as the run says: "east burns, see [link]"',
+      ],
+      commands: [{ command: 'runbook approve deployment:payments --gate promote' }],
+    });
+    expect(pager.posted[0]?.body).toMatchObject({
+      event_action: 'trigger',
+      payload: { severity: 'critical', summary: posted?.body['title'] },
+    });
+    await notify({ ...waits, severity: 'info', number: 5 });
+    expect([hook.posted.length, pager.posted.length]).toEqual([2, 1]);
+    // A cluster that the inventory does not have is not named, and neither is a long name.
+    await notify({ ...waits, from: 'https://evil.example', requestedBy: 'call 555 '.repeat(40), number: 6 });
+    const [, , forged] = hook.posted.map(({ body }) => body);
+    expect(forged?.['title']).toContain('drFailover to west waits');
+    expect(JSON.stringify(forged).length).toBeLessThan(1_500);
+  });
+
   it('an outage is one alert, which service-ready resolves; no other alert hides behind an earlier one', async () => {
     const outage = { runbook: 'drSwitchover', subject: 'outage', at: 1 } as const;
     await notify({ ...outage, event: 'outage-started', severity: 'critical', number: 1 });

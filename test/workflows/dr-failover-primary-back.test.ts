@@ -4,6 +4,8 @@ import { CHANGING, statuses } from '../support/faults';
 import { expectServesAlone, FAILOVER_LIMITS, failoverPeople, startFailover } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { Scenario } from '../support/scenario';
+import { openWebhook, WEBHOOK } from '../support/notification-servers';
+import type { WebhookServer } from '../support/notification-servers';
 import type { TestRun } from '../support/test-run';
 import { until } from '../support/by-hand';
 
@@ -26,6 +28,42 @@ function waitsForPeople(run: TestRun) {
 
 /** What the run says that a primary is back. */
 const SEEN = 'east has been seen as the DR primary again';
+
+describe('a failover that waits for people', () => {
+  let told: WebhookServer;
+  openWebhook((opened) => (told = opened));
+  const pager = () => ({
+    ...{ name: 'pager', kind: 'pagerduty', routingKey: { env: WEBHOOK.url.env }, url: `${told.origin}/pager` },
+  });
+  const lane = new Lane(() =>
+    Scenario.start({ limits: FAILOVER_LIMITS, deployment: { notifications: [WEBHOOK, pager()] } }),
+  );
+  runLanes(lane);
+
+  lane.it('pages, and says between which clusters, why, for whom, and where the run is', async (scenario) => {
+    await scenario.service.cluster('east').kill();
+    const run = await startFailover(scenario, { reason: 'the site of east burns' });
+    await waitsForPeople(run);
+    const waits = () => told.posted.filter(({ body }) => JSON.stringify(body).includes('approval of gate promote'));
+    await until('both are told', () => waits().length === 2);
+    const [paged, posted] = waits().toSorted(
+      (one, other) => Number(other.path === '/pager') - Number(one.path === '/pager'),
+    );
+    const title = `[CRITICAL] ${scenario.name}: drFailover from east to west waits for approval of gate promote. No cluster serves clients.`;
+    const details = [
+      'Requested by, as the run says: "olga" (UNVERIFIED)',
+      'Reason, as the run says: "the site of east burns"',
+    ];
+    const link = expect.stringContaining(encodeURIComponent(scenario.workflowId)) as string;
+    expect(posted?.body).toMatchObject({ title, details, link, severity: 'critical' });
+    expect(paged?.body).toMatchObject({
+      ...{ event_action: 'trigger', links: [{ href: link }] },
+      payload: { summary: title, severity: 'critical', custom_details: { details } },
+    });
+    await run.control('abort', { reason: 'end of the test' });
+    await run.report();
+  });
+});
 
 describe('a failover that waits for people while its primary comes back', () => {
   runLanes(soon, late);

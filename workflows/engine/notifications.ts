@@ -2,6 +2,7 @@ import { CancellationScope, condition, proxyActivities } from '@temporalio/workf
 import type { RunbookActivities } from '../../activities';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Notification, NotificationEvent, NotificationFacts } from '../../src/contracts/notifications';
+import { directionOf, planIn } from '../../src/contracts/plan';
 import type { Finding, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { CHECK_FAILED, criticalOpen } from '../../src/contracts/run-status';
@@ -174,8 +175,10 @@ export class Notifications {
 
   #send(message: Message): void {
     this.#number += 1;
-    const { deployment, runbook } = this.state;
+    const { deployment, runbook, plan } = this.state;
+    const content = plan && planIn(plan.text);
     const notification = {
+      ...(content && { ...directionOf(content), reason: content.reason, requestedBy: content.requestedBy }),
       ...message,
       runbook,
       number: this.#number,

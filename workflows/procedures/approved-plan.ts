@@ -96,8 +96,9 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     // Otherwise it is refused at once, so that the lock is free for the next try.
     keeps ? { choices: [ABANDON] } : { onFailure: 'throw' },
   );
-  run.state.learnSite(assessed.site);
+  // The plan first: people who are told that the run started are told what it is about.
   run.state.plan = assessed.plan;
+  run.state.learnSite(assessed.site);
   if (input.dryRun) return { outcome: 'planned' };
   const refusal = refusalOf(assessed);
   if (refusal) {
