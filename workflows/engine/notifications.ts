@@ -14,6 +14,8 @@ const STEADY_REMINDERS = 6;
 const LONGEST_INTERVAL_MS = 6 * 3_600_000;
 /** How long the end of a run waits for notifications that are under way. People wait for the lock. */
 const LAST_WAIT_MS = 15_000;
+/** How long the news of the end waits for that of the start. A target that is down must not keep it back. */
+const IN_ORDER_MS = 3_000;
 
 /**
  * Its own few attempts within a short time. The activity itself retries each target, and another attempt by Temporal, after a
@@ -40,6 +42,8 @@ export class Notifications {
   #startedAs: RunbookName | undefined;
   #number = 0;
   #pending = 0;
+  /** Whether it is under way that the run started. */
+  #starting = false;
   readonly #failed = new Set<string>();
   /** What is waited for, each with its own mark: a wait that ended and began again is another one. */
   readonly #open = new Map<string, symbol>();
@@ -187,8 +191,15 @@ export class Notifications {
       ...(this.state.holdsClients && { clientsHeld: true }),
     };
     this.#pending += 1;
-    void CancellationScope.nonCancellable(() => this.#deliver(deployment, notification)).then(() => {
+    if (message.event === 'started') this.#starting = true;
+    const deliver = async (): Promise<void> => {
+      // A run that is refused ends while people are told that it started.
+      if (message.event === 'finished' && this.#starting) await condition(() => !this.#starting, IN_ORDER_MS);
+      await this.#deliver(deployment, notification);
+    };
+    void CancellationScope.nonCancellable(deliver).then(() => {
       this.#pending -= 1;
+      if (message.event === 'started') this.#starting = false;
     });
   }
 

@@ -7,6 +7,8 @@ import { Notifications } from '../../../workflows/engine/notifications';
 const mockTold: string[] = [];
 let mockSeverity = '';
 let mockOver = false;
+/** Holds what is told, and what is waited for, until it is released. */
+let mockHeld: Promise<void> | undefined;
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
   proxyActivities: () => ({
@@ -14,11 +16,11 @@ jest.mock('@temporalio/workflow', () => ({
       mockTold.push(event);
       mockSeverity = severity;
       mockOver = event === 'escalation';
-      return Promise.resolve({ failed: [] });
+      return (mockHeld ?? Promise.resolve()).then(() => ({ failed: [] }));
     },
   }),
   // Each time passes at once.
-  condition: () => Promise.resolve(mockOver),
+  condition: () => (mockHeld ? mockHeld.then(() => true) : Promise.resolve(mockOver)),
   CancellationScope: { nonCancellable: (body: () => unknown) => body() },
 }));
 
@@ -48,4 +50,19 @@ it.each([
   notifications.finished('completed', leftToDo);
   await new Promise(setImmediate);
   expect(mockSeverity).toBe(severity);
+});
+
+it('that a run finished is told once it was told that it started, although a target is slow', async () => {
+  let release = () => {};
+  mockHeld = new Promise((resolve) => (release = resolve));
+  mockTold.length = 0;
+  const notifications = new Notifications({ runbook: 'drSwitchover', findings: [], waiting: new Map() } as never);
+  notifications.begin({ ...SITE, events: ['started', 'finished'] });
+  notifications.finished('refused', []);
+  await new Promise(setImmediate);
+  expect(mockTold).toEqual(['started']);
+  release();
+  await new Promise(setImmediate);
+  expect(mockTold).toEqual(['started', 'finished']);
+  mockHeld = undefined;
 });
