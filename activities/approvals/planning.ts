@@ -8,6 +8,7 @@ import type { Attested } from '../../src/contracts/run-facts';
 import { approversOf, inventoryDigest } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { currentExecution } from '../execution';
+import { opensIncident } from '../notifications/notifications';
 import { observeCluster } from '../observe';
 import { startOf } from './arrived-signals';
 
@@ -29,7 +30,8 @@ export async function siteFacts(deployment: string): Promise<SiteFacts> {
   };
   if (targets.length === 0 || !people) return site;
   const events = NOTIFICATION_EVENTS.filter((event) => targets.some((target) => target.events.includes(event)));
-  return { ...site, notifications: { events, ...people } };
+  const opens = events.filter((event) => targets.some((target) => opensIncident(target, event)));
+  return { ...site, notifications: { events, opens, ...people } };
 }
 
 /** The person who, by the server's record, started this activity's run. A run that another run started has none. */

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Agent, request } from 'undici';
+import { Agent, ProxyAgent, request } from 'undici';
 import type { Dispatcher } from 'undici';
 import { terminalLine } from '../../src/contracts/words';
 import { redact } from '../../src/keys';
@@ -9,7 +9,14 @@ import { RunbookError } from '../../src/errors';
 import type { CommandHook, CallHook, CredentialSource } from '../../src/inventory';
 import { describeSource, readSecret } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
-import { networkCodeOf, notingStart, readTrustedRoots, tlsConnector, tlsFailureOf } from '../../src/vault';
+import {
+  networkCodeOf,
+  notingStart,
+  readTrustedRoots,
+  tlsConnector,
+  tlsFailureOf,
+  verifyingTls,
+} from '../../src/vault';
 import type { TlsFailure } from '../../src/vault';
 
 /** The facts for a hook: the JSON body of a call, RUNBOOK_FACTS of a command. Names only, never a secret. */
@@ -159,6 +166,7 @@ interface RequestFailure {
 
 /**
  * Makes one request. Follows no redirect, which could send the request elsewhere. Trusts the CA file of the inventory.
+ * Uses a proxy only if one is given, whatever the environment says.
  *
  * @returns the status, even if reading the body fails; or an error code, whether the request may have been sent, and why TLS
  *   kept it from being sent, with the host's name
@@ -166,13 +174,23 @@ interface RequestFailure {
  */
 export async function requestOnce(
   what: string,
-  { url, caFile, timeoutMs }: Pick<CallHook, 'url' | 'caFile' | 'timeoutMs'>,
+  {
+    url,
+    caFile,
+    timeoutMs,
+    proxy,
+  }: Pick<CallHook, 'url' | 'caFile' | 'timeoutMs'> & { readonly proxy?: string | undefined },
   signal: AbortSignal,
   sent: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'> = { method: 'GET' },
   read: (chunk: Buffer) => void = () => undefined,
 ): Promise<{ readonly status: number } | RequestFailure> {
   const roots = caFile === undefined ? undefined : await readTrustedRoots(`the ${what}`, caFile);
-  const agent = new Agent({ connect: tlsConnector(roots, { timeout: timeoutMs }) });
+  const tlsOptions = verifyingTls(roots, timeoutMs);
+  // The proxy only passes the connection on, and sees no request.
+  const agent =
+    proxy === undefined
+      ? new Agent({ connect: tlsConnector(roots, { timeout: timeoutMs }) })
+      : new ProxyAgent({ uri: proxy, requestTls: tlsOptions, proxyTls: tlsOptions, proxyTunnel: true });
   const over = AbortSignal.timeout(timeoutMs);
   let begun = false;
   try {

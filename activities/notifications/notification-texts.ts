@@ -30,6 +30,9 @@ const LONGEST_TEXT = 2_000;
 const MOST_WORDS = 3;
 /** A valid step name: letters, no address, no shell syntax. */
 const STEP = /^[A-Z][A-Za-z0-9 ,()'-]{2,99}$/;
+const SUBJECT = /^(run|outage|protection|(wait|finding|alarm):[A-Za-z0-9:-]{1,80})$/;
+/** Events that are the end of their own subject. */
+const ENDS: readonly NotificationEvent[] = ['service-ready', 'service-alarm-over', 'over'];
 /** A valid Workflow ID, which the person who started the run could choose: nothing in it makes a link or a sentence. */
 const PLAIN_ID = /^[A-Za-z0-9][A-Za-z0-9:_-]{0,119}$/;
 const UNSHOWN_ID = 'A-RUN-WITH-ANOTHER-ID';
@@ -61,10 +64,8 @@ function factsSchema({ people }: Inventory, isCluster: (name: string) => boolean
     runbook: z.enum(RUNBOOK_NAMES),
     number: count.min(1),
     at: time,
-    subject: z
-      .string()
-      .regex(/^(run|outage|protection|(wait|finding|alarm):[A-Za-z0-9:-]{1,80})$/)
-      .catch('run'),
+    subject: z.string().regex(SUBJECT).catch('run'),
+    closes: z.array(z.string().regex(SUBJECT)).max(100).catch([]),
     ...{ from: known(cluster), to: known(cluster), reason: anyText, requestedBy: anyText },
     tookOver: known(z.enum(RUNBOOK_NAMES)),
     inOutage: known(z.boolean()),
@@ -110,12 +111,16 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
   const wid = PLAIN_ID.test(run.wid) ? run.wid : UNSHOWN_ID;
   const marks = { info: '', warning: '[!] ', critical: '[CRITICAL] ' } as const;
   const text = sentenceOf(facts);
+  const of = event.startsWith('service-alarm') ? `${ns}/${deployment}` : `${ns}/${wid}/${rid}`;
+  const keyOf = (each: string) => `${of}/${each}`;
   const { uiAddress } = inventory.temporal;
   return {
     /** The same if the same notification is sent twice. */
     id: `${ns}/${wid}/${rid}/${number}`,
     /** The same for an event and its end, which another run of `walSampler` may notice. */
-    subject: event.startsWith('service-alarm') ? `${ns}/${deployment}/${subject}` : `${ns}/${wid}/${rid}/${subject}`,
+    subject: keyOf(subject),
+    /** The subjects that are over with this. */
+    closes: [...new Set([...facts.closes, ...(ENDS.includes(event) ? [subject] : [])])].map(keyOf),
     event,
     severity,
     at: new Date(at).toISOString(),
@@ -166,6 +171,32 @@ function claims({ event, requestedBy, reason }: Facts): readonly string[] {
 const ASKS_PEOPLE: ReadonlySet<string> = new Set<NotificationEvent>([
   ...(['started', 'waiting-for-people', 'reminder', 'escalation', 'stand-by-called', 'parked'] as const),
 ]);
+
+/**
+ * The message as an Adaptive Card, as the workflows of Microsoft Teams take it. In text runs no Markdown is interpreted, so
+ * that nothing in a quotation becomes a link.
+ */
+export function teamsCard({ title, details, commands, link, workflowId, severity }: Message): object {
+  const color = { info: 'Default', warning: 'Warning', critical: 'Attention' } as const;
+  const line = (text: string, more: object = {}) => ({
+    type: 'RichTextBlock',
+    inlines: [{ type: 'TextRun', text: text.slice(0, LONGEST_CHAT), ...more }],
+  });
+  const content = {
+    $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
+    type: 'AdaptiveCard',
+    version: '1.4',
+    body: [
+      line(title, { weight: 'Bolder', color: color[severity] }),
+      ...details.map((each) => line(each)),
+      ...commands.flatMap(({ who, command }) => [line(`${who}:`), line(command, { fontType: 'Monospace' })]),
+      line(workflowId, { isSubtle: true }),
+    ],
+    ...(link !== undefined && { actions: [{ type: 'Action.OpenUrl', title: 'The run', url: link }] }),
+  };
+  const contentType = 'application/vnd.microsoft.card.adaptive';
+  return { type: 'message', attachments: [{ contentType, content }] };
+}
 
 /** What others wrote, as quotations. */
 function quotations({ words, waiting, leftToDo }: Facts): readonly string[] {
@@ -235,6 +266,8 @@ function sentenceOf(facts: Facts): string {
     }
     case 'readiness-overdue':
       return `No readiness check has ended since ${new Date(since ?? 0).toISOString()}: check its Schedule and its runs.`;
+    case 'over':
+      return `${runbook} no longer waits for ${overText(facts)}.`;
     case 'service-alarm':
       return alarmText(facts);
     case 'service-alarm-over':
@@ -242,6 +275,13 @@ function sentenceOf(facts: Facts): string {
     case 'finished':
       return `${runbook} ended${outcome === undefined ? '' : `: ${outcome}`}.${clients}`;
   }
+}
+
+/** What a run waited for, by its subject. */
+function overText({ subject }: Facts): string {
+  const [, kind, name = ''] = subject.split(':');
+  if (kind === 'gate' && GATE_NAMES.some((gate) => gate === name)) return `approval of gate ${name}`;
+  return kind === 'shares' ? 'key shares' : 'the decision or action that it asked for';
 }
 
 const SEEN_WORDS: Readonly<Record<Seen, string>> = {

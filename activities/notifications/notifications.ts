@@ -2,14 +2,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Notification } from '../../src/contracts/notifications';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { NotificationTarget } from '../../src/inventory';
-import { findDeployment, readSecret } from '../../src/inventory';
+import { describeSource, findDeployment, readSecret } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
 import { addressMistake } from '../../src/secret';
 import type { ActivityDependencies } from '../execution';
 import { currentExecution } from '../execution';
 import { requestOnce } from '../hooks/hook-call';
-import { chatText, messageOf } from './notification-texts';
+import { chatText, messageOf, teamsCard } from './notification-texts';
 import type { Message } from './notification-texts';
+import { signatureOf } from './signature';
 
 /** A target that was not notified. */
 interface NotificationFailure {
@@ -56,7 +57,9 @@ export async function notifyTargets(
   const worded = messageOf(inventory, deployment, notification, run);
   const message = run.id === undefined ? worded : { ...worded, id: `${worded.id}/${run.id}` };
   const { notifications } = findDeployment(inventory, deployment);
-  const targets = notifications.filter((target) => isWanted(target, message));
+  const targets = notifications.filter(
+    (target) => isWanted(target, message) || (target.kind === 'pagerduty' && message.closes.length > 0),
+  );
   const results = await Promise.all(
     targets.map(async (target): Promise<NotificationFailure | undefined> => {
       const why = await notifyTarget(target, message, signal ?? new AbortController().signal);
@@ -80,6 +83,23 @@ const NOT_OF_RUNS: readonly Notification['event'][] = [
 function isWanted({ kind, events }: NotificationTarget, { event, severity }: Message): boolean {
   const wakesInVain = kind === 'pagerduty' && event === 'waiting-for-people' && severity !== 'critical';
   return events.includes(event) && !wakesInVain;
+}
+
+const ENDS: readonly Notification['event'][] = [
+  'finished',
+  'protected-again',
+  'service-ready',
+  'service-alarm-over',
+  'over',
+];
+
+/**
+ * Whether a target must be told when the subject of this event is over: it opened an incident, or it also wants to hear of
+ * ends. What runs wait for in any case is no incident, unless a pager is told of it.
+ */
+export function opensIncident({ kind, events }: NotificationTarget, event: Notification['event']): boolean {
+  if (!events.includes(event) || ENDS.includes(event)) return false;
+  return kind === 'pagerduty' || (events.includes('over') && (event === 'parked' || event === 'escalation'));
 }
 
 /** At most so many at once from one run, and one more each minute. */
@@ -139,22 +159,33 @@ async function notifyTarget(
 }
 
 /**
- * Sends one message to one target, once.
+ * Sends one message to one target, once. Several requests if it also closes incidents; each may be repeated.
  *
  * @throws RunbookError whose text names neither address nor key, and repeats nothing that the target answered
  */
 export async function send(target: NotificationTarget, message: Message, signal: AbortSignal): Promise<void> {
-  const { caFile, timeoutMs } = target;
-  const { url, body, headers } = await requestOf(target, message);
+  const { url, requests } = await requestsOf(target, message);
   // Anyone on the path could read what is sent.
   if (addressMistake(url) !== undefined)
     throw new RunbookError('INSECURE_ADDRESS', 'Its address is not an https address.', { retryable: false });
-  const sent = {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  } as const;
-  const end = await requestOnce('notification target', { url, caFile, timeoutMs }, signal, sent);
+  const proxy = await proxyOf(target);
+  for (const { headers, body } of requests) await post(target, { url, proxy, headers, body }, signal);
+}
+
+interface Posting {
+  readonly url: string;
+  readonly proxy: string | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly body: string;
+}
+
+async function post(
+  { caFile, timeoutMs }: NotificationTarget,
+  { url, proxy, headers, body }: Posting,
+  signal: AbortSignal,
+): Promise<void> {
+  const sent = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body } as const;
+  const end = await requestOnce('notification target', { url, caFile, timeoutMs, proxy }, signal, sent);
   if ('code' in end) {
     // The reason itself names the host.
     const how = end.tls
@@ -171,18 +202,45 @@ function notSent(why: string, retryable: boolean): RunbookError {
   return new RunbookError('UNREACHABLE', why, { retryable, outcomeKnown: false });
 }
 
-async function requestOf(target: NotificationTarget, message: Message) {
+interface Requests {
+  readonly url: string;
+  readonly requests: readonly Pick<Posting, 'headers' | 'body'>[];
+}
+
+async function requestsOf(target: NotificationTarget, message: Message): Promise<Requests> {
   switch (target.kind) {
     case 'webhook': {
-      const body = { schema: 'replication-runbooks/notification/v1', ...message };
-      const headers = target.token && { authorization: `Bearer ${await secretOf(target.token)}` };
-      return { url: await secretOf(target.url), body, headers };
+      const body = JSON.stringify({ schema: 'replication-runbooks/notification/v1', ...message });
+      const headers = {
+        ...(target.token && { authorization: `Bearer ${await secretOf(target.token)}` }),
+        ...(target.secret && signatureOf(await secretOf(target.secret), message.id, body)),
+      };
+      return { url: await secretOf(target.url), requests: [{ headers, body }] };
     }
     case 'slack':
-      return { url: await secretOf(target.url), body: { text: chatText(message) } };
-    case 'pagerduty':
-      return { url: target.url, body: pagerDutyBody(await secretOf(target.routingKey), message) };
+      return { url: await secretOf(target.url), requests: [{ body: JSON.stringify({ text: chatText(message) }) }] };
+    case 'teams':
+      return { url: await secretOf(target.url), requests: [{ body: JSON.stringify(teamsCard(message)) }] };
+    case 'pagerduty': {
+      const key = await secretOf(target.routingKey);
+      const bodies = pagerDutyBodies(key, message, target.events.includes(message.event));
+      return { url: target.url, requests: bodies.map((body) => ({ body: JSON.stringify(body) })) };
+    }
   }
+}
+
+/** The address of a target's proxy; a source if it contains a password. */
+async function proxyOf({ proxy }: NotificationTarget): Promise<string | undefined> {
+  if (proxy === undefined || typeof proxy === 'string') return proxy;
+  const address = await secretOf(proxy);
+  if (URL.canParse(address) && /^https?:$/.test(new URL(address).protocol)) return address;
+  throw new RunbookError(
+    'CREDENTIAL_UNAVAILABLE',
+    `The ${describeSource(proxy)} does not hold the address of a proxy.`,
+    {
+      retryable: false,
+    },
+  );
 }
 
 async function secretOf(source: Parameters<typeof readSecret>[0]): Promise<string> {
@@ -192,15 +250,21 @@ async function secretOf(source: Parameters<typeof readSecret>[0]): Promise<strin
 /** PagerDuty refuses longer summaries. */
 const PAGERDUTY_SUMMARY = 1_000;
 
-/** Events API v2. service-ready resolves the alert of the outage; everything else is a separate alert. */
-function pagerDutyBody(routingKey: string, message: Message): object {
-  const { title, severity, at, deployment, runbook, event, link, details, commands, workflowId, runId } = message;
-  const resolves = event === 'service-ready' || event === 'service-alarm-over';
+/**
+ * Events API v2, one request for each. One alert for each subject: what is told of it again updates that alert, and its end
+ * resolves it. A run that ends resolves all of its alerts.
+ */
+function pagerDutyBodies(routingKey: string, message: Message, isWanted: boolean): object[] {
+  const { title, severity, at, deployment, runbook, event, link, details, commands, workflowId, runId, closes } =
+    message;
   const orders = commands.map(({ who, command }) => `${who}: ${command}`);
-  return {
+  const resolves = closes.map((key) => ({ routing_key: routingKey, event_action: 'resolve', dedup_key: key }));
+  // Nothing is told later of an end: it would stay open under the key of its subject.
+  if (!isWanted || message.closes.includes(message.subject)) return resolves;
+  const trigger = {
     routing_key: routingKey,
-    event_action: resolves ? 'resolve' : 'trigger',
-    dedup_key: resolves || event === 'outage-started' || event === 'service-alarm' ? message.subject : message.id,
+    event_action: 'trigger',
+    dedup_key: event === 'finished' ? message.id : message.subject,
     payload: {
       summary: title.slice(0, PAGERDUTY_SUMMARY),
       source: deployment,
@@ -212,4 +276,5 @@ function pagerDutyBody(routingKey: string, message: Message): object {
     },
     ...(link !== undefined && { links: [{ href: link, text: 'The run' }] }),
   };
+  return [...resolves, trigger];
 }

@@ -20,6 +20,7 @@ export const NOTIFICATION_EVENTS = [
   'readiness-overdue',
   'service-alarm',
   'service-alarm-over',
+  'over',
 ] as const;
 export type NotificationEvent = (typeof NOTIFICATION_EVENTS)[number];
 
@@ -63,6 +64,8 @@ type NotificationSeverity = 'info' | 'warning' | 'critical';
 export interface NotificationFacts {
   /** The events that some target wants. For any other, nothing is sent and nothing is recorded. */
   readonly events: readonly NotificationEvent[];
+  /** The events after which some target must be told when their subject is over; absent in runs of an earlier worker. */
+  readonly opens?: readonly NotificationEvent[];
   readonly remindAfterMs: number;
   readonly escalateAfterMs: number;
 }
@@ -81,6 +84,8 @@ export interface Notification {
   readonly number: number;
   /** What it is about, the same for the beginning and the end of something: `outage`, `wait:gate:plan`, `run`. */
   readonly subject: string;
+  /** Subjects that are over with this: their incidents are closed. */
+  readonly closes?: readonly string[];
   /** Epoch milliseconds of workflow time. */
   readonly at: number;
   /** From which cluster to which the role of the primary moves, as far as the plan says. */

@@ -324,12 +324,20 @@ export const hooks = z
   })
   .default({});
 
+/** A proxy learns the host of a target and nothing else: the connection through it is encrypted. */
+const proxyAddress = z.string().refine((text) => {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
+}, 'an http(s) address without a user name or password');
+
 /** The members of every target. Temporal gives a notification little time: a slow target counts as down. */
 const target = <K extends string>(kind: K, events: readonly (typeof NOTIFICATION_EVENTS)[number][]) => ({
   name,
   kind: z.literal(kind),
   timeout: atMost(10_000, 'a target gets at most 10 s', '5s'),
   caFile: absolutePath.optional(),
+  /** Only for this target. A password is given as a source of the complete address. */
+  proxy: z.union([proxyAddress, credentialSource], 'the address of a proxy, or { env } or { file } with it').optional(),
   events: z
     .array(z.enum(NOTIFICATION_EVENTS))
     .min(1, 'a target without events would never be notified')
@@ -342,14 +350,18 @@ const webhook = z.strictObject({
   url: credentialSource,
   /** Sent as `Authorization: Bearer ...`. */
   token: credentialSource.optional(),
+  /** Signs each message by the headers of Standard Webhooks; several during a rotation. */
+  secret: credentialSource.optional(),
 });
 
 const slack = z.strictObject({ ...target('slack', NOTIFICATION_EVENTS), url: credentialSource });
 
+/** An Adaptive Card for a workflow of Microsoft Teams ("when a webhook request is received"). */
+const teams = z.strictObject({ ...target('teams', NOTIFICATION_EVENTS), url: credentialSource });
+
 const pagerduty = z.strictObject({
   ...target('pagerduty', [
-    ...(['waiting-for-people', 'parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding'] as const),
-    ...(['service-alarm', 'service-alarm-over'] as const),
+    ...(['waiting-for-people', 'parked', 'escalation', 'outage-started', 'critical-finding', 'service-alarm'] as const),
   ]),
   routingKey: credentialSource,
   /** Where events are enqueued; override it for a relay. */
@@ -358,7 +370,7 @@ const pagerduty = z.strictObject({
 
 /** Who is notified of what happens in runs. */
 export const notifications = z
-  .array(z.discriminatedUnion('kind', [webhook, slack, pagerduty]).transform(inMs))
+  .array(z.discriminatedUnion('kind', [webhook, slack, teams, pagerduty]).transform(inMs))
   .default([]);
 
 const deployment = z.strictObject({

@@ -157,8 +157,7 @@ export function tlsConnector(
     ...options
   }: Partial<ClientIdentity> & { readonly timeout: number; readonly onAlert?: (code: string, origin: string) => void },
 ): buildConnector.connector {
-  // Explicit, because the default depends on NODE_TLS_REJECT_UNAUTHORIZED.
-  const connect = buildConnector({ ...options, allowH2: false, rejectUnauthorized: true, ...trustOf(roots) });
+  const connect = buildConnector({ ...options, ...verifyingTls(roots, options.timeout) });
   return (target, callback) => {
     let shown: Shown | undefined;
     const socket: unknown = connect(target, (...result) => {
@@ -174,6 +173,12 @@ export function tlsConnector(
       if (code.includes('_ALERT_')) onAlert?.(code, `https://${target.host}`);
     });
   };
+}
+
+/** The same verification as options, for what makes its connections itself, such as an agent for a proxy. */
+export function verifyingTls(roots: TrustedRoots | undefined, timeout: number): buildConnector.BuildOptions {
+  // Explicit, because the default depends on NODE_TLS_REJECT_UNAUTHORIZED.
+  return { timeout, allowH2: false, rejectUnauthorized: true, ...trustOf(roots) };
 }
 
 function trustOf(roots: TrustedRoots | undefined): ConnectionOptions {

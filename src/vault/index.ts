@@ -1,7 +1,14 @@
 export { ServiceClient, diagnoseServerError } from './service-client';
 export { leaderNameText } from './nodes';
 export { ENDPOINTS, apiPathOf } from './endpoints';
-export { SOUND_CA_FILES, caFileFaults, readTrustedRoots, tlsConnector, tlsFailureOf } from './certificates';
+export {
+  SOUND_CA_FILES,
+  caFileFaults,
+  readTrustedRoots,
+  tlsConnector,
+  tlsFailureOf,
+  verifyingTls,
+} from './certificates';
 export { networkCodeOf, notingStart } from './transport';
 export { isNever } from './shape';
 export type { TlsFailure } from './certificates';

@@ -90,7 +90,7 @@ describe('notify', () => {
     expect(pager.posted[0]?.body).toMatchObject({
       routing_key: ROUTING_KEY,
       event_action: 'trigger',
-      dedup_key: expect.stringContaining(`${bench.run.rid}/4`) as string,
+      dedup_key: `default/${bench.run.wid}/${bench.run.rid}/wait:parked:1`,
       payload: { severity: 'critical', source: DEPLOYMENT, class: 'parked', component: 'drSwitchover' },
     });
     // What a step's message let through is taken out, whatever the target.
@@ -159,21 +159,51 @@ describe('notify', () => {
     expect(JSON.stringify(forged).length).toBeLessThan(1_500);
   });
 
-  it('an outage is one alert, which service-ready resolves; no other alert hides behind an earlier one', async () => {
+  describe('a pager', () => {
     const outage = { runbook: 'drSwitchover', subject: 'outage', at: 1 } as const;
-    await notify({ ...outage, event: 'outage-started', severity: 'critical', number: 1 });
-    await notify({ ...parked, number: 2 });
-    await notify({ ...parked, number: 3, event: 'escalation' });
-    await notify({ ...outage, event: 'service-ready', severity: 'info', number: 4 });
-    const [began, first, second, ready] = pager.posted.map(({ body }) => body);
-    expect([began, first, second, ready].map((body) => body?.['event_action'])).toEqual([
-      'trigger',
-      'trigger',
-      'trigger',
-      'resolve',
-    ]);
-    expect(ready?.['dedup_key']).toBe(began?.['dedup_key']);
-    expect(new Set([began, first, second].map((body) => body?.['dedup_key'])).size).toBe(3);
+    const alerts = () =>
+      pager.posted.map(({ body }) => [
+        body['event_action'],
+        String(body['dedup_key']).replace(`default/${bench.run.wid}/${bench.run.rid}/`, ''),
+      ]);
+
+    it('has one alert for each subject, which its end resolves', async () => {
+      await notify({ ...outage, event: 'outage-started', severity: 'critical', number: 1 });
+      await notify({ ...parked, number: 2 });
+      await notify({ ...parked, number: 3, event: 'escalation' });
+      await notify({ ...parked, number: 4, subject: 'wait:parked:2' });
+      await notify({ ...parked, number: 5, event: 'over', severity: 'info', waiting: undefined });
+      await notify({ ...outage, event: 'service-ready', severity: 'info', number: 6, closes: ['outage'] });
+      expect(alerts()).toEqual([
+        ['trigger', 'outage'],
+        ['trigger', 'wait:parked:1'],
+        ['trigger', 'wait:parked:1'],
+        ['trigger', 'wait:parked:2'],
+        ['resolve', 'wait:parked:1'],
+        ['resolve', 'outage'],
+      ]);
+    });
+
+    it('is told of the end of a run only what that resolves', async () => {
+      const finished = { ...parked, event: 'finished', subject: 'run', waiting: undefined } as const;
+      await notify({ ...finished, outcome: 'aborted', closes: ['wait:parked:2', 'finding:orphan-token'] });
+      expect(alerts()).toEqual([
+        ['resolve', 'wait:parked:2'],
+        ['resolve', 'finding:orphan-token'],
+      ]);
+      expect(pager.posted[0]?.body).toEqual({
+        routing_key: ROUTING_KEY,
+        event_action: 'resolve',
+        dedup_key: `default/${bench.run.wid}/${bench.run.rid}/wait:parked:2`,
+      });
+    });
+
+    it('closes nothing of another run, whatever a run claims', async () => {
+      const closes = ['outage', '../another/run/outage', 'default/deployment:billing/r/outage'];
+      await notify({ ...parked, event: 'finished', subject: 'run', waiting: undefined, closes });
+      await notify({ ...parked, event: 'finished', subject: 'run', waiting: undefined, closes: ['outage'] });
+      expect(alerts()).toEqual([['resolve', 'outage']]);
+    });
   });
 
   it('only who wants an event is told of it', async () => {

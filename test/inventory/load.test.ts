@@ -65,8 +65,8 @@ describe('an inventory', () => {
     const [chat, pager] = more?.notifications ?? [];
     expect(chat).toMatchObject({ timeoutMs: 5_000, url: { env: 'CHAT' } });
     expect(chat?.events).toContain('protected-again');
-    const wakes = ['waiting-for-people', 'parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding'];
-    expect(pager?.events).toEqual([...wakes, 'service-alarm', 'service-alarm-over']);
+    const wakes = ['waiting-for-people', 'parked', 'escalation', 'outage-started', 'critical-finding', 'service-alarm'];
+    expect(pager?.events).toEqual(wakes);
   });
 
   it('takes merge keys: the settings of one cluster serve for another, which may replace some of them', () => {

@@ -45,6 +45,8 @@ export class Notifications {
   /** Whether it is under way that the run started. */
   #starting = false;
   readonly #failed = new Set<string>();
+  /** Subjects for which a target was told to open an incident, each with the delivery of its last notification. */
+  readonly #incidents = new Map<string, Promise<void>>();
   /** What is waited for, each with its own mark: a wait that ended and began again is another one. */
   readonly #open = new Map<string, symbol>();
   #protectedAgain = false;
@@ -86,10 +88,17 @@ export class Notifications {
 
   waitOver(key: string): void {
     this.#open.delete(key);
+    this.#close(`wait:${key}`);
   }
 
   allWaitsOver(): void {
     this.#open.clear();
+    for (const subject of [...this.#incidents.keys()]) if (subject.startsWith('wait:')) this.#close(subject);
+  }
+
+  /** Closes the incident of a subject that is over; nothing is sent if there is none. */
+  #close(subject: string): void {
+    if (this.#incidents.has(subject)) this.#send({ event: 'over', severity: 'info', subject, closes: [subject] });
   }
 
   phaseChanged(from: RunPhase, to: RunPhase): void {
@@ -101,7 +110,8 @@ export class Notifications {
   }
 
   serviceReady(): void {
-    this.#notify({ event: 'service-ready', severity: 'info', subject: 'outage' });
+    const closes = this.#incidents.has('outage') && ['outage'];
+    this.#notify({ event: 'service-ready', severity: 'info', subject: 'outage', ...(closes && { closes }) });
   }
 
   /** A DR secondary streams from the new primary. Only the first one is reported. */
@@ -120,11 +130,17 @@ export class Notifications {
 
   finished(outcome: RunOutcome, leftToDo: readonly string[]): void {
     this.#open.clear();
-    const critical = this.#keepsClientsOut || criticalOpen({ findings: this.state.findings, leftToDo }).length > 0;
+    const isAlarmed = criticalOpen({ findings: this.state.findings, leftToDo }).length > 0;
+    const critical = this.#keepsClientsOut || isAlarmed;
+    // What is wrong stays wrong when nobody works on it any more.
+    const stays = (subject: string) =>
+      (subject === 'outage' && this.#keepsClientsOut) || (isAlarmed && subject.startsWith('finding:'));
+    const closes = [...this.#incidents.keys()].filter((subject) => !stays(subject));
     const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
     const [first, ...others] = this.state.findings.filter(({ code }) => code === CHECK_FAILED);
     const words = first && `${others.length > 0 ? `${others.length + 1} checks failed. ` : ''}${first.text}`;
-    this.#notify({ event: 'finished', severity, subject: 'run', outcome, leftToDo, ...(words && { words }) });
+    const more = { ...(words && { words }), ...(closes.length > 0 && { closes }) };
+    this.#notify({ event: 'finished', severity, subject: 'run', outcome, leftToDo, ...more });
   }
 
   /** Waits a short time for what is under way. What is not confirmed by then becomes a finding. */
@@ -171,9 +187,10 @@ export class Notifications {
   }
 
   #notify(message: Message): void {
-    if (!this.#site?.events.includes(message.event)) return;
+    const closes = (message.closes ?? []).length > 0;
+    if (!this.#site?.events.includes(message.event) && !closes) return;
     const asUsual = message.event === 'started' || (message.event === 'finished' && message.severity === 'info');
-    if (this.quiet === 'unless-wrong' && asUsual) return;
+    if (this.quiet === 'unless-wrong' && asUsual && !closes) return;
     this.#send(message);
   }
 
@@ -190,17 +207,35 @@ export class Notifications {
       ...(this.state.serviceIsOut && { inOutage: true }),
       ...(this.state.holdsClients && { clientsHeld: true }),
     };
-    this.#pending += 1;
-    if (message.event === 'started') this.#starting = true;
-    const deliver = async (): Promise<void> => {
+    const { event, severity, subject, closes = [] } = message;
+    // What closes an incident must not overtake what opens it.
+    const earlier = closes.flatMap((each) => this.#incidents.get(each) ?? []);
+    for (const each of closes) this.#incidents.delete(each);
+    const deliver = async () => {
+      if (earlier.length > 0) await Promise.all(earlier);
       // A run that is refused ends while people are told that it started.
-      if (message.event === 'finished' && this.#starting) await condition(() => !this.#starting, IN_ORDER_MS);
+      if (event === 'finished' && this.#starting) await condition(() => !this.#starting, IN_ORDER_MS);
       await this.#deliver(deployment, notification);
     };
-    void CancellationScope.nonCancellable(deliver).then(() => {
+    this.#pending += 1;
+    if (event === 'started') this.#starting = true;
+    const delivered = CancellationScope.nonCancellable(deliver).then(() => {
       this.#pending -= 1;
-      if (message.event === 'started') this.#starting = false;
+      if (event === 'started') this.#starting = false;
     });
+    const before = this.#incidents.get(subject) ?? Promise.resolve();
+    if (this.#opensIncident(event, severity))
+      this.#incidents.set(
+        subject,
+        before.then(() => delivered),
+      );
+    else void delivered;
+  }
+
+  /** Before the site is known, an alarm may open one. Nobody is woken because a run waits, unless clients wait with it. */
+  #opensIncident(event: NotificationEvent, severity: Notification['severity']): boolean {
+    if (event === 'waiting-for-people' && severity !== 'critical') return false;
+    return this.#site ? this.#site.opens?.includes(event) === true : event === 'critical-finding';
   }
 
   /** Never throws: a failed notification must not stop the run. */
