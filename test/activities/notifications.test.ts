@@ -134,8 +134,11 @@ describe('notify', () => {
   it('a failover that waits pages, and says between which clusters, why, and for whom; what nobody wakes for does not page', async () => {
     const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
     const about = { from: 'east', to: 'west', reason: 'east burns, see https://evil.example', requestedBy: 'olga' };
+    const run = { ...bench.run, rid: 'a-failover' };
+    const tell = (notification: Notification) =>
+      bench.call('notify', { deployment: DEPLOYMENT, notification }, { run });
     const waits = { ...parked, event: 'waiting-for-people', runbook: 'drFailover', waiting: gate, ...about } as const;
-    await notify({ ...waits, inOutage: true });
+    await tell({ ...waits, inOutage: true });
     const [posted] = hook.posted;
     expect(posted?.body).toMatchObject({
       title:
@@ -150,10 +153,10 @@ describe('notify', () => {
       event_action: 'trigger',
       payload: { severity: 'critical', summary: posted?.body['title'] },
     });
-    await notify({ ...waits, severity: 'info', number: 5 });
+    await tell({ ...waits, severity: 'info', number: 5 });
     expect([hook.posted.length, pager.posted.length]).toEqual([2, 1]);
     // A cluster that the inventory does not have is not named, and neither is a long name.
-    await notify({ ...waits, from: 'https://evil.example', requestedBy: 'call 555 '.repeat(40), number: 6 });
+    await tell({ ...waits, from: 'https://evil.example', requestedBy: 'call 555 '.repeat(40), number: 6 });
     const [, , forged] = hook.posted.map(({ body }) => body);
     expect(forged?.['title']).toContain('drFailover to west waits');
     expect(JSON.stringify(forged).length).toBeLessThan(1_500);
