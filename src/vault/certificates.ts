@@ -43,17 +43,24 @@ const BLOCK = /^-----BEGIN CERTIFICATE-----[ \t\r]*\n((?:(?!-)[^\n]*\n)*)-----EN
  * @throws RunbookError TLS_FAILED if the file cannot be read or has no usable certificate
  */
 export async function readTrustedRoots(whose: string, file: string, cluster?: string): Promise<TrustedRoots> {
-  const refused = (observed: string, cause?: unknown) =>
-    new RunbookError('TLS_FAILED', `${whose}: the CA file ${file} has no readable PEM certificates: ${observed}`, {
-      ...{ cluster, cause, observed },
+  const refused = (
+    what: string,
+    observed: string,
+    { next = CORRECT_CA_FILE, cause }: { next?: string; cause?: unknown },
+  ) =>
+    new RunbookError('TLS_FAILED', `${whose}: the CA file ${file} ${what}: ${observed}`, {
+      ...{ cluster, cause, observed, next },
       needed: 'one or more PEM certificates of the CA, readable by this program',
-      next: 'Correct caFile in the inventory (--ca-file of init), the contents of the file, or its permissions.',
     });
   const bytes = await readFile(file).catch((cause: unknown) => {
-    throw refused(errnoOf(cause) ?? 'it cannot be read', cause);
+    const code = errnoOf(cause) ?? 'unknown';
+    throw refused('cannot be read', `${UNREADABLE[code] ?? 'it cannot be read'} (${code})`, { cause });
   });
   const { certificates, leftOut } = certificatesIn(file, bytes);
-  if (certificates.length === 0) throw refused(leftOut.length > 0 ? leftOut.join('; ') : contentOf(bytes));
+  if (certificates.length === 0) {
+    const { observed, next } = leftOut.length > 0 ? { observed: leftOut.join('; ') } : contentOf(file, bytes);
+    throw refused('has no readable PEM certificates', observed, { next });
+  }
   const now = Date.now();
   const valid = certificates.filter(({ ends }) => ends >= now);
   // If all have ended, the failure names the date.
@@ -61,6 +68,14 @@ export async function readTrustedRoots(whose: string, file: string, cluster?: st
   const expired = certificates.filter((each) => !used.includes(each));
   return { file, certificates: used.map(({ x509 }) => x509), leftOut, expired };
 }
+
+const CORRECT_CA_FILE =
+  'Correct caFile in the inventory (--ca-file of init), the contents of the file, or its permissions.';
+const UNREADABLE: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EACCES: 'this program may not read it',
+  EISDIR: 'it is a directory',
+};
 
 /** What is wrong with CA files: each certificate that is left out, and each file without a usable one. */
 export async function caFileFaults(files: readonly string[]): Promise<readonly string[]> {
@@ -120,19 +135,28 @@ function certificateOf(body: string): X509Certificate | undefined {
   }
 }
 
-/** What a file without a usable certificate holds instead. Quotes nothing of it. */
-function contentOf(bytes: Buffer): string {
+/** What a file without a usable certificate holds instead, and how to convert it. Quotes nothing of it. */
+function contentOf(file: string, bytes: Buffer): { readonly observed: string; readonly next?: string } {
   const text = bytes.toString('utf8');
   const labels = [...new Set([...text.matchAll(/-----BEGIN ([A-Z0-9 ]+)-----/g)].map(([, label]) => label))];
-  if (text.trim() === '') return 'it is empty';
+  if (text.trim() === '') return { observed: 'it is empty' };
   if (bytes.includes(0) && /^(\xff\xfe|\xfe\xff)/.test(bytes.toString('latin1')))
-    return 'it is UTF-16 text; save it as UTF-8';
+    return { observed: 'it is UTF-16 text', next: 'Save it as UTF-8 or ASCII.' };
   if (bytes[0] === 0x30 && labels.length === 0)
-    return 'it is binary (DER or PKCS #12); `openssl x509 -inform der -in FILE -out ca.pem` converts a DER certificate';
-  if (/-----BEGIN CERTIFICATE-----\\n/.test(text)) return 'its line ends are the two characters \\n, as in JSON';
-  if (labels.includes('CERTIFICATE')) return 'the label of its certificate does not stand on a line of its own';
-  if (labels.includes('PKCS7')) return 'it is PKCS #7; `openssl pkcs7 -print_certs -in FILE -out ca.pem` converts it';
-  return labels.length > 0 ? `it holds ${labels.join(', ')}` : 'it holds no PEM';
+    return {
+      observed: 'it is binary (DER or PKCS #12), not PEM',
+      next: `Convert a DER certificate with \`openssl x509 -inform der -in ${file} -out ca.pem\`, and name the new file.`,
+    };
+  if (/-----BEGIN CERTIFICATE-----\\n/.test(text))
+    return { observed: 'its line ends are the two characters \\n, as in JSON', next: 'Replace them with line ends.' };
+  if (labels.includes('CERTIFICATE'))
+    return { observed: 'the label of its certificate does not begin its line', next: 'Remove what stands before it.' };
+  if (labels.includes('PKCS7'))
+    return {
+      observed: 'it is PKCS #7',
+      next: `Convert it with \`openssl pkcs7 -print_certs -in ${file} -out ca.pem\`, and name the new file.`,
+    };
+  return { observed: labels.length > 0 ? `it holds ${labels.join(', ')}` : 'it holds no PEM' };
 }
 
 /** The certificate that the other side showed, for the failure of its connection. */
@@ -302,7 +326,7 @@ const NO_ISSUER =
 
 function certificateProblem(code: string, asked: string, { chain, names }: Shown, file: string | undefined) {
   const top = chain.at(-1) ?? chain[0];
-  const trusted = file ?? 'the built-in root certificates';
+  const trusted = file === undefined ? 'among the built-in root certificates' : `in ${file}`;
   const here = file === undefined ? 'a PEM file that caFile in the inventory names (--ca-file of init)' : file;
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
     return {
@@ -316,12 +340,12 @@ function certificateProblem(code: string, asked: string, { chain, names }: Shown
     const add = `Or get the certificate of ${wanted} from whoever runs that CA, and add it to ${here}. It is never taken from the network.`;
     return isChainMissing
       ? {
-          problem: `it comes without its chain, and ${trusted} does not have the issuing CA`,
+          problem: `it comes without its chain, and its issuing CA is not ${trusted}`,
           needed: 'the whole chain up to a trusted certificate',
           next: `Have the server send its chain: its own certificate, then the intermediate certificates (tls_cert_file of the service). ${add}`,
         }
       : {
-          problem: `it leads to ${wanted}, and ${trusted} does not have that CA`,
+          problem: `it leads to ${wanted}, which is not ${trusted}`,
           needed: `a trusted CA certificate in ${here}`,
           next: add.replace(/^Or get/, 'Get'),
         };
@@ -334,14 +358,14 @@ function certificateProblem(code: string, asked: string, { chain, names }: Shown
     const whose = out === undefined || out === chain[0] ? 'it' : `the certificate of ${nameOf(out.subject)}`;
     const how = code === 'CERT_HAS_EXPIRED' ? 'expired' : 'is not valid yet';
     return {
-      problem: out ? `${whose} ${how} (${when})` : `a certificate of ${trusted} ${how}`,
+      problem: out ? `${whose} ${how} (${when})` : `a certificate ${trusted} ${how}`,
       needed: `certificates that are valid now (${new Date().toISOString()})`,
       next: "Have whoever runs the server renew it and reload the listener (SIGHUP for the service); renew the CA file if the CA's certificate is meant. If the time is wrong, correct the clock of this machine.",
     };
   }
   if (code === 'CERT_SIGNATURE_FAILURE')
     return {
-      problem: `${trusted} has another certificate with the name of its issuer`,
+      problem: `there is another certificate with the name of its issuer ${trusted}`,
       needed: 'the certificate of the CA that signed it',
       next: `Get the current certificate of ${nameOf(top.issuer)} from whoever runs that CA, and add it to ${here}.`,
     };

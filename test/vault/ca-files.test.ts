@@ -110,7 +110,7 @@ describe('what the official client refuses stays refused', () => {
 
   it.each(['  -----BEGIN', 'ca: -----BEGIN'])('a label that does not begin its line: %s', async (begin) => {
     const { client } = await reach(CHAIN, pem('root').replace('-----BEGIN', begin));
-    expect((await failureOf(client.dr.status())).observed).toContain('does not stand on a line of its own');
+    expect((await failureOf(client.dr.status())).observed).toContain('does not begin its line');
   });
 });
 
@@ -128,12 +128,7 @@ describe('a refusal names the name that was asked for, the names of the certific
       'root',
       [/127\.0\.0\.1 shows .* 127\.0\.0\.1, localhost, issued by "Example Issuing CA 1"/, /chain/, /tls_cert_file/],
     ],
-    [
-      'an unknown CA',
-      CHAIN,
-      'self-signed',
-      [/leads to "Example Root CA"/, /ca\.pem does not have/, /add it to .*ca\.pem/],
-    ],
+    ['an unknown CA', CHAIN, 'self-signed', [/leads to "Example Root CA"/, /not in .*ca\.pem/, /add it to .*ca\.pem/]],
     ['an unknown CA, without a CA file', CHAIN, undefined, [/built-in/, /caFile .*--ca-file/]],
     ['a certificate that signed itself', ['self-signed'], 'root', [/issued by itself/, /add it to/]],
     ['a server certificate that has ended', ['expired-server', 'issuing'], 'root', [/it expired \(20\d\d-/, /renew/]],
@@ -211,10 +206,10 @@ describe('a CA file without a usable certificate is refused with what it holds',
   it.each<[string, string | Buffer, RegExp]>([
     ['nothing', ' \n', /it is empty/],
     ['a page', '<html>Sign in</html>', /holds no PEM/],
-    ['DER', Buffer.from(body('root'), 'base64'), /DER.*openssl x509 -inform der/],
+    ['DER', Buffer.from(body('root'), 'base64'), /DER/],
     ['UTF-16, as a shell of Windows writes it', utf16, /UTF-16/],
     ['a key', key, /it holds (EC )?PRIVATE KEY/],
-    ['PKCS #7', '-----BEGIN PKCS7-----\nMIIB\n-----END PKCS7-----\n', /openssl pkcs7/],
+    ['PKCS #7', '-----BEGIN PKCS7-----\nMIIB\n-----END PKCS7-----\n', /PKCS #7/],
     ['JSON', JSON.stringify(pem('root')), /characters \\n/],
     ['certificates glued together', pem('root').trimEnd() + pem('issuing'), /certificate 1 of 1 is damaged/],
     ['one damaged certificate', pem('root').replace('MII', 'XXX'), /certificate 1 of 1 is damaged/],
@@ -224,7 +219,7 @@ describe('a CA file without a usable certificate is refused with what it holds',
     expect(failure).toMatchObject({ code: 'TLS_FAILED', outcomeKnown: true });
     expect(failure.message).toContain(file);
     expect(failure.observed).toMatch(reason);
-    expect(failure.next).toContain('caFile');
+    expect(failure.next).toMatch(/caFile|name the new file|UTF-8|line ends|before it/);
     expect(JSON.stringify({ ...failure, message: failure.message })).not.toContain(body('root').slice(20, 40));
   });
 
@@ -235,6 +230,6 @@ describe('a CA file without a usable certificate is refused with what it holds',
     const caFile = join(directory, name);
     await make(caFile);
     const failure = await failureOf(cluster.client(['https://127.0.0.1:1'], { caFile }).dr.status());
-    expect(failure).toMatchObject({ code: 'TLS_FAILED', observed: code });
+    expect(failure).toMatchObject({ code: 'TLS_FAILED', observed: expect.stringContaining(`(${code})`) as string });
   });
 });
