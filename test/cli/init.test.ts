@@ -2,7 +2,7 @@
 import { chmod, chown, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { loadInventory, readSigningKey } from '../../src/inventory';
-import { formatPublicKey } from '../../src/keys';
+import { formatPublicKey, newSigningKey } from '../../src/keys';
 import { Secret } from '../../src/secret';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedCluster, SimulatedService } from '../../src/simulator';
@@ -268,7 +268,7 @@ it('holders who have only a browser are listed without a key, get no line to joi
     ['ada', 'ben', 'cyd'],
   ]);
   expect([...out.matchAll(/join production\/(\w+)/g)].map(([, name]) => name)).toEqual(['ada', 'ben', 'cyd']);
-  expect(out).toContain('For dan, eve, who have only a browser, make a page');
+  expect(out).toContain('For holders with only a browser (dan, eve), make a page');
   const key = formatPublicKey(await readSigningKey(workers.signingKey));
   expect(out).toContain(`runbook holder-page --output holder-page.html --key ${key}`);
   const check = await cli(['inventory', 'check', join(folder, 'browsers', 'inventory.yaml')]);
@@ -334,4 +334,118 @@ describe('what another user of the host planted in the directory', () => {
     expect(service.calls).toEqual([]);
   });
   let planted = 0;
+});
+
+describe('what init adds to an inventory', () => {
+  let pairs: SimulatedService;
+  let file: string;
+  beforeEach(async () => {
+    pairs = await startSimulatedService({
+      clusters: clusters('east', 'west', 'north', 'eu', 'euro'),
+      dr: [
+        { primary: 'east', secondaries: ['west', 'north'] },
+        { primary: 'eu', secondaries: ['euro'] },
+      ],
+    });
+  });
+  afterEach(() => pairs.stop());
+  let made = 0;
+  /** With a comment of a colleague, and a person who has joined. */
+  const installation = async (): Promise<string> => {
+    const directory = `installed-${++made}`;
+    const two = ['east', 'west'].flatMap((name) => clusterOption(pairs.cluster(name)));
+    expect(await init(directory, ...two, '--holders', 'ada,ben,cyd,dan')).toMatchObject({ code: 0 });
+    file = join(folder, directory, 'inventory.yaml');
+    const line = `ada/${formatPublicKey(newSigningKey().key)}`;
+    expect(await cli(['inventory', 'add-person', line, '--yes', '--inventory', file])).toMatchObject({ code: 0 });
+    await writeFile(file, `# by a colleague\n${await readFile(file, 'utf8')}`);
+    return directory;
+  };
+  const add = (directory: string, ...words: readonly string[]) =>
+    cli(['init', '--yes', '--directory', join(folder, directory), ...words]);
+  const option = (name: string) => `${name}=${pairs.cluster(name).addresses.join(',')}`;
+  const comments = (text: string) => text.match(/#.*/g) ?? [];
+
+  it('a second deployment has files of its own; people, keys and comments of the first stay', async () => {
+    const directory = await installation();
+    const before = await readFile(file, 'utf8');
+    const key = await readFile(join(folder, directory, 'workers.key'), 'utf8');
+    const adminToken = join(folder, 'admin-token');
+    await writeFile(adminToken, pairs.cluster('eu').rootToken, { mode: 0o600 });
+    const second = ['--deployment', 'ledger', '--cluster', option('eu'), '--cluster', option('euro')];
+    const words = [...second, '--people', 'ada,ben,fay', '--holders', 'ada,cyd,gus', '--admin-token-file', adminToken];
+    const { code, out, err } = await add(directory, ...words);
+    expect([code, err]).toEqual([0, expect.stringContaining('Created on eu: policy "runbooks"')]);
+    const after = await readFile(file, 'utf8');
+    expect(comments(after)).toEqual(expect.arrayContaining(comments(before)));
+    const { people, deployments } = await loadInventory(file);
+    expect([...deployments.keys()]).toEqual(['payments', 'ledger']);
+    expect(people.get('ada')?.publicKeys).toHaveLength(1);
+    expect([...people.keys()]).toEqual(['ada', 'ben', 'cyd', 'dan', 'fay', 'gus']);
+    expect(deployments.get('ledger')?.clusters.get('euro')?.credential).toMatchObject({
+      secretId: { file: join(folder, directory, 'secret-id-ledger') },
+    });
+    expect(deployments.get('payments')?.clusters.get('east')?.credential).toEqual({
+      file: join(folder, directory, 'workers.token'),
+    });
+    expect(await readFile(join(folder, directory, 'workers.key'), 'utf8')).toBe(key);
+    const schedules = (which: string) => readFile(join(folder, directory, which), 'utf8');
+    expect(await schedules('schedules-ledger.sh')).toContain('readiness-ledger');
+    expect(await schedules('schedules.sh')).toContain('readiness-payments');
+    // Who has joined has no line to run.
+    expect([...out.matchAll(/join production\/(\w+)/g)].map(([, name]) => name)).toEqual(['ben', 'cyd', 'fay', 'gus']);
+    // Nobody gains a right in the other deployment.
+    expect(people.get('ada')?.groups).toEqual(['approvers', 'operators', 'ledger-approvers', 'ledger-operators']);
+    expect(people.get('fay')?.groups).toEqual(['ledger-approvers', 'ledger-operators']);
+    expect([people.get('cyd')?.groups, people.get('gus')?.groups]).toEqual([['approvers', 'operators'], []]);
+    const { gates, operators } = deployments.get('ledger') ?? {};
+    expect([gates?.plan.groups, gates?.go.groups, operators]).toEqual([
+      ['ledger-approvers'],
+      ['ledger-approvers'],
+      ['ledger-operators'],
+    ]);
+    expect(out).toContain('Its gates count the people in group ledger-approvers alone: ada, ben, fay.');
+
+    expect(await add(directory, ...words)).toMatchObject({
+      ...{ code: 3, err: expect.stringContaining('inventory.yaml exists; nothing was written') as string },
+    });
+    const taken = await add(directory, '--deployment', 'third', '--cluster', option('east'), '--people', 'ada,ben,cyd');
+    expect(taken).toMatchObject({ code: 3, err: expect.stringContaining('cluster east already has this') as string });
+    expect(await readFile(file, 'utf8')).toBe(after);
+  });
+
+  it('a cluster goes into the DR set in which it replicates, with the credential of that set; comments stay', async () => {
+    const directory = await installation();
+    const before = await readFile(file, 'utf8');
+    const { code, out, err } = await add(directory, '--add-cluster', option('north'));
+    expect([code, err]).toEqual([0, expect.stringMatching(/north +1 of 1 nodes answer .* DR secondary/)]);
+    expect(out).toContain('Cluster north is in DR set main of payments now, with the credential of east.');
+    expect(out).not.toContain('needs more rights');
+    const after = await readFile(file, 'utf8');
+    expect(comments(after)).toEqual(expect.arrayContaining(comments(before)));
+    const { deployments } = await loadInventory(file);
+    const { drSets, clusters: all } = deployments.get('payments') ?? {};
+    expect(drSets?.get('main')).toEqual(['east', 'west', 'north']);
+    expect(all?.get('north')).toMatchObject({
+      addresses: pairs.cluster('north').addresses,
+      clusterId: pairs.cluster('north').clusterId,
+      credential: all?.get('east')?.credential,
+    });
+    const again = await add(directory, '--add-cluster', option('north'));
+    expect(again).toMatchObject({ code: 3, err: expect.stringContaining('already has a cluster north') as string });
+    expect(await readFile(file, 'utf8')).toBe(after);
+  });
+
+  it('a cluster that replicates with none of them needs the name of its set; a new set changes the policy, which is told', async () => {
+    const directory = await installation();
+    const before = await readFile(file, 'utf8');
+    const unknown = await add(directory, '--add-cluster', option('eu'));
+    expect(unknown).toMatchObject({ code: 3, err: expect.stringContaining('The DR set of eu is unknown') as string });
+    expect(unknown.err).toContain('There are: main (east, west)');
+    expect(await readFile(file, 'utf8')).toBe(before);
+    const added = await add(directory, '--add-cluster', option('eu'), '--dr-set', 'europe');
+    expect(added).toMatchObject({ code: 0 });
+    expect(added.out).toContain('runbook policy payments | vault policy write runbooks -');
+    expect((await loadInventory(file)).deployments.get('payments')?.drSets.get('europe')).toEqual(['eu']);
+  });
 });

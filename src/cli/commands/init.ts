@@ -1,23 +1,28 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import writeFileAtomic from 'write-file-atomic';
 import { programFile } from '../../dev-server/locations';
 import { RunbookError } from '../../errors';
+import { hasJoined, loadInventory, readSigningKey } from '../../inventory';
 import { formatPublicKey, spokenFingerprint } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
 import { collect, newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
-import { confirmed, replaceFile } from '../secret-input';
+import { confirmed, readTextFile, replaceFile } from '../secret-input';
 import { connectionSettings } from '../../worker/connection';
 import { shellLine, shellWord } from '../../contracts/next-commands';
-import { foundLines, readCluster } from '../setup/clusters';
+import { clusterLines, foundLines, readCluster } from '../setup/clusters';
+import { addCluster, addDeployment, changesPolicy, placeOf } from '../setup/add';
 import {
   filesIn,
+  groupOf,
+  installed,
+  judged,
   inventoryText,
   policyOf,
   refusePlanted,
-  refuseSecondTime,
   workersKeys,
   writableDirectory,
   writeSettings,
@@ -41,6 +46,8 @@ interface InitOptions extends CommonOptions {
   readonly people?: string;
   readonly holders?: string;
   readonly browserHolders?: string;
+  readonly addCluster?: string;
+  readonly drSet?: string;
   readonly yes?: boolean;
 }
 
@@ -48,6 +55,7 @@ interface InitOptions extends CommonOptions {
 function initCommand({ context }: CommandHost): Command {
   return newCommand('init', [
     'runbook init   (prompts)',
+    'runbook init --add-cluster north=https://10.3.0.4:8200,https://10.3.0.5:8200,https://10.3.0.6:8200 --dr-set main',
     'runbook init --yes --deployment payments --cluster east=https://10.1.0.4:8200,https://10.1.0.5:8200,https://10.1.0.6:8200 --cluster west=https://10.2.0.4:8200,https://10.2.0.5:8200,https://10.2.0.6:8200 --ca-file ca.pem --people ada,ben,cyd --holders ada,ben,cyd,dan,eve',
   ])
     .option('--directory <dir>', 'where to write everything', '/etc/replication-runbooks')
@@ -76,34 +84,82 @@ function initCommand({ context }: CommandHost): Command {
       'holders who have only a browser, comma-separated: they give their share without a key, in their name alone',
     )
     .option('-y, --yes', 'do not ask; options without a default are then required')
-    .action(async (options: InitOptions) => {
-      const files = filesIn(await writableDirectory(options.directory));
-      await refusePlanted(files);
-      refuseSecondTime(files);
-      const answered = await answers(context, options);
-      const clusters = await Promise.all(answered.clusters.map((each) => readCluster(each, answered.caFile)));
-      const site: Site = { ...answered, clusters, files };
-      for (const line of await foundLines(site)) context.err(line);
-      const policy = policyOf(site);
-      if (options.yes !== true)
-        await confirmed(context, 'Is this your deployment? Type "yes"', {
-          refused: 'nothing was written',
-          next: 'Correct your input, and run the command again.',
-        });
-      const workers = await workersKeys(files);
-      const { login, filters } = await makeLogin(context, options, { ...site, policy });
-      for (const { line } of filters) context.err(line);
-      await replaceFile(files.inventory, inventoryText(site, { login, filters }), 0o640);
-      await writeSettings(context.env, site);
-      const joining = site.everybody.filter((name) => !site.browserHolders.includes(name));
-      const lines = joining.map((name) => joinLine(options.environment, name, workers));
-      const { connectionOptions, namespace = 'default' } = connectionSettings(context.env);
-      const temporal = { address: connectionOptions.address, namespace };
-      const fingerprint = spokenFingerprint(workers.kid);
-      const { directory } = files;
-      const result = { directory, files, clusters, workers: workers.kid, fingerprint, join: lines, temporal };
-      printResult(context, options, result, nextSteps(site, login, { workers, fingerprint, lines, temporal }));
-    });
+    .option('--add-cluster <name=addresses>', 'add this cluster to the deployment of an existing inventory')
+    .option('--dr-set <name>', 'for --add-cluster: its DR set (default: that of the cluster with which it replicates)')
+    .action((options: InitOptions) =>
+      options.addCluster === undefined ? setUp(context, options) : extend(context, options, options.addCluster),
+    );
+}
+
+/** A new installation, or another deployment in the inventory of one. */
+async function setUp(context: CliContext, options: InitOptions): Promise<void> {
+  const directory = await writableDirectory(options.directory);
+  await refusePlanted(filesIn(directory));
+  const present = await installed(filesIn(directory), options.deployment);
+  const files = filesIn(directory, present && options.deployment);
+  await refusePlanted(files);
+  const answered = await answers(context, options);
+  const clusters = await Promise.all(answered.clusters.map((each) => readCluster(each, answered.caFile)));
+  const site: Site = { ...answered, clusters, files, ownGroups: present !== undefined };
+  for (const line of await foundLines(site)) context.err(line);
+  const policy = policyOf(site);
+  const textWith = async (made: Parameters<typeof inventoryText>[1]) => {
+    const fresh = inventoryText(site, made);
+    return present ? addDeployment(await readTextFile(files.inventory), fresh, site.deployment) : fresh;
+  };
+  await textWith({});
+  if (options.yes !== true) await confirmed(context, 'Is this your deployment? Type "yes"', UNCONFIRMED);
+  const workers = present ? await readSigningKey(present.workers.signingKey) : await workersKeys(files);
+  const made = await makeLogin(context, options, { ...site, policy });
+  for (const { line } of made.filters) context.err(line);
+  // Read again: a colleague may have changed it meanwhile.
+  const text = await textWith(made);
+  if (present) {
+    await writeFileAtomic(files.inventory, text);
+  } else {
+    await replaceFile(files.inventory, text, 0o640);
+    await writeSettings(context.env, site);
+  }
+  const { people } = judged(text);
+  const waiting = [...people.values()].filter((each) => site.everybody.includes(each.name) && !hasJoined(each));
+  const lines = waiting.map(({ name }) => joinLine(options.environment, name, workers));
+  const { connectionOptions, namespace = 'default' } = connectionSettings(context.env);
+  const temporal = { address: connectionOptions.address, namespace };
+  const fingerprint = spokenFingerprint(workers.kid);
+  const approvers = [...people.values()]
+    .filter(({ groups }) => groups.includes(groupOf(site, 'approvers')))
+    .map(({ name }) => name);
+  const result = { directory, files, clusters, workers: workers.kid, fingerprint, join: lines, temporal };
+  const forPeople = { workers, fingerprint, lines, temporal, approvers };
+  const template = present ? 'next-steps-added.txt' : 'next-steps.txt';
+  printResult(context, options, result, nextSteps(template, site, made.login, forPeople));
+}
+
+const UNCONFIRMED = { refused: 'nothing was written', next: 'Correct your input, and run the command again.' };
+
+/** `init --add-cluster`: one more cluster in a deployment of the inventory. */
+async function extend(context: CliContext, options: InitOptions, given: string): Promise<void> {
+  const files = filesIn(await writableDirectory(options.directory));
+  await refusePlanted(files);
+  const named = namedCluster(given);
+  const caFile = options.caFile === undefined ? undefined : resolve(options.caFile);
+  const place = await placeOf(await loadInventory(files.inventory), named, { ...options, caFile });
+  const { cluster, drSet, like } = place;
+  const { name: deployment } = place.deployment;
+  for (const line of await clusterLines([cluster], caFile)) context.err(line);
+  addCluster(await readTextFile(files.inventory), place, caFile);
+  if (options.yes !== true)
+    await confirmed(context, `Is this ${cluster.name}, for DR set ${drSet} of ${deployment}? Type "yes"`, UNCONFIRMED);
+  const before = await readTextFile(files.inventory);
+  const after = addCluster(before, place, caFile);
+  await writeFileAtomic(files.inventory, after);
+  const more = changesPolicy(before, after, deployment);
+  const result = { deployment, cluster: cluster.name, drSet, file: files.inventory, changesPolicy: more };
+  const text = filled('next-steps-cluster.txt', {
+    ...{ deployment, cluster: cluster.name, set: drSet, like, more: more ? '' : undefined, inventory: files.inventory },
+    policyCommand: more ? `${shellLine('runbook', 'policy', deployment)} | vault policy write runbooks -` : undefined,
+  });
+  printResult(context, options, result, text.trimEnd().split('\n'));
 }
 
 const NAME = /^[a-z0-9-]+$/;
@@ -185,20 +241,24 @@ interface ForPeople {
   readonly fingerprint: string;
   readonly lines: readonly string[];
   readonly temporal: { readonly address: string; readonly namespace: string };
+  readonly approvers: readonly string[];
 }
 
 function nextSteps(
+  template: string,
   { deployment, files, clusters, browserHolders }: Site,
   login: AppRole | undefined,
-  { workers, fingerprint, lines, temporal }: ForPeople,
+  { workers, fingerprint, lines, temporal, approvers }: ForPeople,
 ): string[] {
   const { directory } = files;
   const to = clusters.find(({ role }) => role.startsWith('DR secondary'))?.name ?? 'CLUSTER';
   const plan = ['drSwitchover', '--deployment', deployment, '--to', to, '--reason', 'first plan'];
   const where = ['--address', temporal.address, '--namespace', temporal.namespace];
-  const text = filled('next-steps.txt', {
+  const text = filled(template, {
     ...{ directory, fingerprint, shell: shellWord(files.shell) },
+    ...{ deployment, inventory: files.inventory, policy: files.policy, approvers: approvers.join(', ') },
     tokenFile: login === undefined ? files.token : undefined,
+    toJoin: lines.length > 0 ? '' : undefined,
     policyCommand: login === undefined ? shellLine('runbook', 'policy', deployment, '--commands') : undefined,
     join: lines.map((line) => shellLine('runbook', 'join', line, ...where)),
     ...(browserHolders.length > 0 && {

@@ -118,38 +118,49 @@ interface Found {
 
 /** What a person compares with what they know, before anything is written. */
 export async function foundLines({ people, holders, caFile, clusters }: Found): Promise<string[]> {
+  const most = Math.max(0, ...clusters.map(({ threshold }) => threshold ?? 0));
+  const tooFew =
+    holders.length < most ? 'there can never be enough shares' : 'all of them must be available at any hour';
+  return [
+    ...(await clusterLines(clusters, caFile)),
+    ...warningLines([
+      ...drSetsOf(clusters).map(({ members }) => {
+        const primaries = members.filter(({ role }) => role.startsWith('DR primary')).map(({ name }) => name);
+        if (primaries.length > 1)
+          return `${primaries.join(' and ')} are primaries of the same DR set: both accept writes. Find out which one clients write to, before you go on.`;
+        const [orphan] = primaries.length === 0 ? members.filter(({ role }) => role.startsWith('DR secondary')) : [];
+        return orphan !== undefined && `the primary of ${orphan.name} is not among these clusters. Name it too.`;
+      }),
+      clusters.some(({ drSet }) => drSet === undefined) && 'not every cluster uses DR replication.',
+      people.length < 3 &&
+        `only ${people.length} to operate and approve: some gates cannot be opened. The person who requests a run cannot approve it, and a forced promotion needs two approvers. Name at least 3.`,
+      holders.length <= most && `${holders.length} holders for a threshold of ${most}: ${tooFew}. Name more.`,
+    ]),
+  ];
+}
+
+const warningLines = (texts: readonly (string | false)[]): string[] =>
+  texts.flatMap((text) => (text === false ? [] : [`Warning: ${text}`]));
+
+/** What clusters report about themselves. */
+export async function clusterLines(clusters: readonly FoundCluster[], caFile: string | undefined): Promise<string[]> {
   const rows = clusters.map(({ name, addresses, silent, versions, role, seal, clusterId }) => [
     ...[name, `${addresses.length - silent.length} of ${addresses.length} nodes answer`, versions.join(', ')],
     ...[role, seal, `ID ${clusterId ?? 'unknown'}`],
   ]);
   const silent = clusters.flatMap((each) => each.silent);
-  const most = Math.max(0, ...clusters.map(({ threshold }) => threshold ?? 0));
-  const tooFew =
-    holders.length < most ? 'there can never be enough shares' : 'all of them must be available at any hour';
-  const warnings: readonly (string | false)[] = [
-    ...clusters.map(
-      ({ name, odd }) =>
-        odd !== undefined &&
-        `${name} reports ${oneLine(JSON.stringify(odd))} as primary_cluster_addr, which is no address: node-address is written. Correct it with advertisedClusterAddress, before a run makes ${name} a primary.`,
-    ),
-    ...drSetsOf(clusters).map(({ members }) => {
-      const primaries = members.filter(({ role }) => role.startsWith('DR primary')).map(({ name }) => name);
-      if (primaries.length > 1)
-        return `${primaries.join(' and ')} are primaries of the same DR set: both accept writes. Find out which one clients write to, before you go on.`;
-      const [orphan] = primaries.length === 0 ? members.filter(({ role }) => role.startsWith('DR secondary')) : [];
-      return orphan !== undefined && `the primary of ${orphan.name} is not among these clusters. Name it too.`;
-    }),
-    silent.length > 0 && `no answer from ${silent.join(', ')}.`,
-    clusters.some(({ drSet }) => drSet === undefined) && 'not every cluster uses DR replication.',
-    people.length < 3 &&
-      `only ${people.length} to operate and approve: some gates cannot be opened. The person who requests a run cannot approve it, and a forced promotion needs two approvers. Name at least 3.`,
-    holders.length <= most && `${holders.length} holders for a threshold of ${most}: ${tooFew}. Name more.`,
-  ];
   return [
     ...columns(rows),
     ...clusters.map(({ name, leaderName }) => `${name}: ${leaderName}`),
     ...(caFile === undefined ? [] : await authorities(caFile)),
-    ...warnings.flatMap((text) => (text === false ? [] : [`Warning: ${text}`])),
+    ...warningLines([
+      ...clusters.map(
+        ({ name, odd }) =>
+          odd !== undefined &&
+          `${name} reports ${oneLine(JSON.stringify(odd))} as primary_cluster_addr, which is no address: node-address is written. Correct it with advertisedClusterAddress, before a run makes ${name} a primary.`,
+      ),
+      silent.length > 0 && `no answer from ${silent.join(', ')}.`,
+    ]),
   ];
 }
 

@@ -7,7 +7,15 @@ import { shellWord } from '../../contracts/next-commands';
 import { oneLine } from '../../contracts/words';
 import { programFile, projectRoot } from '../../dev-server/locations';
 import { errnoOf, isRunbookError, RunbookError } from '../../errors';
-import { findDeployment, parseInventory, readSigningKey, TRUSTED, whyNotTrusted, whyPlanted } from '../../inventory';
+import {
+  findDeployment,
+  loadInventory,
+  parseInventory,
+  readSigningKey,
+  TRUSTED,
+  whyNotTrusted,
+  whyPlanted,
+} from '../../inventory';
 import type { Inventory } from '../../inventory';
 import { newSealKey, newSigningKey } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
@@ -24,8 +32,13 @@ import type { AppRole } from './login';
 /** The systemd unit of the worker. */
 const UNIT = 'replication-runbooks-worker.service';
 
-/** Where everything goes. */
-export function filesIn(directory: string) {
+/**
+ * Where everything goes.
+ *
+ * @param further - a deployment that is added to an installation: it has files of its own
+ */
+export function filesIn(directory: string, further?: string) {
+  const own = further === undefined ? '' : `-${further}`;
   return {
     directory,
     inventory: join(directory, 'inventory.yaml'),
@@ -36,9 +49,9 @@ export function filesIn(directory: string) {
     signingKey: join(directory, 'workers.key'),
     sealKeys: join(directory, 'seal-keys'),
     /** The token of the workers, if they have no AppRole. */
-    token: join(directory, 'workers.token'),
-    policy: join(directory, 'policy.hcl'),
-    secretId: join(directory, 'secret-id'),
+    token: join(directory, `workers${own}.token`),
+    policy: join(directory, `policy${own}.hcl`),
+    secretId: join(directory, `secret-id${own}`),
   };
 }
 export type Files = ReturnType<typeof filesIn>;
@@ -51,6 +64,8 @@ export interface Site {
   /** Holders without a key. */
   readonly browserHolders: readonly string[];
   readonly everybody: readonly string[];
+  /** Of an added deployment alone: its people gain no rights in the others, nor theirs in it. */
+  readonly ownGroups: boolean;
   readonly caFile: string | undefined;
   readonly files: Files;
   readonly clusters: readonly FoundCluster[];
@@ -91,14 +106,21 @@ export async function refusePlanted({ directory, ...files }: Files): Promise<voi
   });
 }
 
-/** @throws RunbookError `INVALID_INPUT` before any prompt */
-export function refuseSecondTime({ inventory, settings, shell }: Files): void {
-  for (const file of [inventory, settings, shell])
-    if (existsSync(file))
-      throw new RunbookError('INVALID_INPUT', `${file} exists; nothing was written.`, {
-        needed: 'a directory without it',
-        next: "To really create a new one, move the old file away, and keep it: only the inventory lists the keys of people who joined. The workers' keys stay where they are.",
-      });
+/**
+ * The inventory of an installation to which this deployment is to be added; undefined in a new directory.
+ *
+ * @throws RunbookError `INVALID_INPUT` before any prompt, if there is no other deployment to add
+ */
+export async function installed(files: Files, deployment: string | undefined): Promise<Inventory | undefined> {
+  const { inventory, settings, shell } = files;
+  const present = [inventory, settings, shell].find(existsSync);
+  if (present === undefined) return undefined;
+  const found = present === inventory ? await loadInventory(inventory) : undefined;
+  if (found !== undefined && deployment !== undefined && !found.deployments.has(deployment)) return found;
+  throw new RunbookError('INVALID_INPUT', `${present} exists; nothing was written.`, {
+    needed: 'a directory without it, or an inventory and the name of another deployment',
+    next: "To add a deployment, name it with --deployment; to add a cluster: --add-cluster. To really create a new inventory, move the old file away, and keep it: only the inventory lists the keys of people who joined. The workers' keys stay where they are.",
+  });
 }
 
 /** The workers' public key. Creates each key file that does not exist; a key is never overwritten. */
@@ -119,12 +141,13 @@ export async function workersKeys({
  * @throws RunbookError `INVALID_INPUT` with every mistake that the inventory would have
  */
 export function policyOf(site: Site): string {
-  const inventory = parsed(inventoryText(site));
+  const inventory = judged(inventoryText(site));
   const deployment = findDeployment(inventory, site.deployment);
   return `${policyText(policyFor(deployment, 'credential', runbooksOfEveryDay(deployment)))}\n`;
 }
 
-function parsed(text: string): Inventory {
+/** @throws RunbookError `INVALID_INPUT` with every mistake of a text that would become the inventory */
+export function judged(text: string): Inventory {
   try {
     return parseInventory(text, 'it');
   } catch (error) {
@@ -152,7 +175,8 @@ interface WithToken {
 }
 
 export function inventoryText(site: Site, { login, filters = [] }: WithToken = {}): string {
-  const { deployment, clusters, holders, everybody, files } = site;
+  const { deployment, clusters, holders, everybody, caFile, files } = site;
+  const credential = credentialText(files, login);
   const named = drSetsOf(clusters).map(
     ({ name, members }) => `${scalar(name)}: ${flow(members.map((each) => each.name))}`,
   );
@@ -160,16 +184,24 @@ export function inventoryText(site: Site, { login, filters = [] }: WithToken = {
     signingKey: scalar(files.signingKey),
     people: everybody.map((name) => `${scalar(name)}: ${personText(site, name)}`),
     deployment: scalar(deployment),
-    clusters: clusters.flatMap((cluster) => clusterText(cluster, site, login).trimEnd().split('\n')),
+    clusters: clusters.flatMap((cluster) => clusterText(cluster, caFile, credential).trimEnd().split('\n')),
     pathsFilters: filtersText(filters),
     drSets: `{ ${named.join(', ')} }`,
     holders: flow(holders),
+    approvers: scalar(groupOf(site, 'approvers')),
+    // Without the member: group operators.
+    operators: site.ownGroups ? scalar(groupOf(site, 'operators')) : undefined,
   });
 }
 
+export function groupOf({ deployment, ownGroups }: Site, group: 'approvers' | 'operators'): string {
+  return ownGroups ? `${deployment}-${group}` : group;
+}
+
 /** A holder with only a browser has no key to sign with: outside a laboratory, a claim counts for a key share alone. */
-function personText({ people, browserHolders }: Site, name: string): string {
-  if (people.includes(name)) return '{ groups: [approvers, operators] }';
+function personText(site: Site, name: string): string {
+  const { people, browserHolders } = site;
+  if (people.includes(name)) return `{ groups: ${flow([groupOf(site, 'approvers'), groupOf(site, 'operators')])} }`;
   return browserHolders.includes(name) ? '{ attestation: claimed }' : '{}';
 }
 
@@ -183,7 +215,15 @@ function filtersText(filters: readonly FoundFilter[]): string | undefined {
   return known.length === 0 ? undefined : `{ ${known.join(', ')} }`;
 }
 
-function clusterText(cluster: FoundCluster, { caFile, files }: Site, login: AppRole | undefined): string {
+function credentialText({ token }: Files, login: AppRole | undefined): string {
+  if (login === undefined) return `{ file: ${scalar(token)} }`;
+  const { roleId, secretId, mount, ownMount } = login;
+  const own = ownMount ? `, mount: ${scalar(mount)}, ownMount: true` : '';
+  return `{ approle: { roleId: ${scalar(roleId)}, secretId: { file: ${scalar(secretId)} }${own} } }`;
+}
+
+/** @param credential - in YAML */
+export function clusterText(cluster: FoundCluster, caFile: string | undefined, credential: string): string {
   const { name, addresses, clusterId, role, versions, seal, advertised = 'node-address' } = cluster;
   return filled('cluster.yaml', {
     name: scalar(name),
@@ -192,10 +232,7 @@ function clusterText(cluster: FoundCluster, { caFile, files }: Site, login: AppR
     caFile: caFile === undefined ? undefined : scalar(caFile),
     clusterId: clusterId === undefined ? undefined : scalar(clusterId),
     advertised: scalar(advertised),
-    credential:
-      login === undefined
-        ? `{ file: ${scalar(files.token)} }`
-        : `{ approle: { roleId: ${scalar(login.roleId)}, secretId: { file: ${scalar(login.secretId)} }${login.ownMount ? `, mount: ${scalar(login.mount)}, ownMount: true` : ''} } }`,
+    credential,
   });
 }
 
