@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { COMMAND_FILES, LEFT_OUT } from './command-files';
 import type { CommandFile } from './command-files';
 import type { CliContext } from './context';
@@ -29,9 +29,12 @@ export interface CommandHost {
  * @param summary - of a subcommand; the table holds the summaries of all other commands
  */
 export function newCommand(name: string, examples: readonly string[], summary = SUMMARIES[name] ?? ''): Command {
-  return new Command(name)
+  const command = new Command(name);
+  return command
     .description(summary)
     .option('--json', 'print one JSON object instead of text')
+    .addOption(new Option('-o <format>', 'as in `temporal`: json is the same as --json').choices(['text', 'json']))
+    .on('option:o', (format) => command.setOptionValue('json', format === 'json'))
     .option('--debug', 'print the stack trace of an error')
     .showHelpAfterError('(--help shows the options and examples)')
     .addHelpText('after', `\nExamples:\n${examples.map((example) => `  ${example}`).join('\n')}`);
@@ -40,13 +43,22 @@ export function newCommand(name: string, examples: readonly string[], summary = 
 /** Adds the options that select the Temporal server. */
 export function withServerOptions(command: Command): Command {
   return command
-    .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS, the profile file, 127.0.0.1:7233)')
-    .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE, the profile file, "default")');
+    .option(
+      '--address <host:port>',
+      'Temporal server (default: TEMPORAL_ADDRESS, as `join` stored it, the profile file, 127.0.0.1:7233)',
+    )
+    .option(
+      '-n, --namespace <name>',
+      'Temporal namespace (default: TEMPORAL_NAMESPACE, as `join` stored it, the profile file, "default")',
+    );
 }
 
 /** Adds the argument that names a run. */
 export function withRun(command: Command, argument = '<run>'): Command {
-  return command.argument(argument, 'Workflow ID, or a deployment: payments means deployment:payments');
+  return command.argument(
+    argument,
+    'Workflow ID, or a deployment: payments means deployment:payments; also as -w, --workflow-id',
+  );
 }
 
 /** A deployment name means the Workflow ID that is its lock. A UUID stays unchanged: the Web UI proposes UUIDs as Workflow IDs. */
@@ -121,6 +133,7 @@ const TABLE = {
   list: ['list the runs of this namespace, newest first', 'runs'],
   status: ['show what a run does and waits for; answers within seconds, even without a worker', 'runs'],
   watch: ['follow a run until it ends; the exit code shows how it ended', 'reports'],
+  report: ['show what a run did; needs a worker if the run is open, failed or was terminated', 'reports'],
   share: ['give your key share to a run that asks for it; it leaves this machine only in encrypted form', 'share'],
   'provide-token': [
     'give a run the operation token that people generated themselves; it leaves this machine only in encrypted form',
@@ -137,7 +150,6 @@ const TABLE = {
     'order a run to become a failover; to give the failover its own input, use "start drFailover --take-over"',
     'statements',
   ],
-  report: ['show what a run did; needs a worker if the run is open, failed or was terminated', 'reports'],
   init: ['set up a deployment: read the clusters, create keys, write the inventory and settings', 'init'],
   join: ["pin the workers' key and create your own, on your machine, from the line that operators sent you", 'keys'],
   doctor: ['show what is missing here, and how to fix each finding; changes nothing', 'doctor'],
@@ -153,6 +165,22 @@ const TABLE = {
   simulator: ['run the simulated service from a topology file until Ctrl-C', 'programs'],
   dev: ['run a Temporal dev server, the simulated deployment "payments" and a worker until Ctrl-C', 'programs'],
 } as const satisfies Readonly<Record<string, readonly [summary: string, file: CommandFile]>>;
+
+/** The headings of the help, each before the command that its group begins with. */
+const HEADINGS: Readonly<Partial<Record<keyof typeof TABLE, string>>> = {
+  plan: 'Every day:',
+  share: 'Holders and approvers:',
+  init: 'Set-up:',
+  worker: 'Programs:',
+};
+
+/** The heading above each command in the help. */
+export const GROUPS: ReadonlyMap<string, string> = groupsOf(Object.keys(TABLE) as (keyof typeof TABLE)[]);
+
+function groupsOf(names: readonly (keyof typeof TABLE)[]): Map<string, string> {
+  let heading = '';
+  return new Map(names.map((name) => [name, (heading = HEADINGS[name] ?? heading)]));
+}
 
 const PRESENT = Object.entries(TABLE).filter(([name]) => !LEFT_OUT.includes(name));
 

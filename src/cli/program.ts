@@ -2,13 +2,14 @@ import { Command, CommanderError } from 'commander';
 import { programVersion } from '../dev-server/locations';
 import type { CliContext } from './context';
 import type { CommandHost } from './command';
-import { SUMMARIES, loadCommands } from './command';
+import { GROUPS, SUMMARIES, loadCommands } from './command';
 import { LEFT_OUT } from './command-files';
 import { EXIT, exitCodeOf, printError } from './errors';
 import type { ExitCode } from './errors';
 import { RunbookError } from '../errors';
 import { processFacts, refuseUnsafeStart } from '../process-guard';
 import { terminalLine } from '../contracts/words';
+import { environmentLines } from './environment';
 import { withPersonalSettings } from './personal-settings';
 import { colored, wrapped } from './text';
 
@@ -43,15 +44,19 @@ Exit codes:
   4 not finished, or no answer yet          5 not found
   6 the run ended in another way (aborted, rolled back)
   7 ready with warnings (readiness, doctor, inventory check --live, schedules)
-  8 the run did what was asked; something critical is left to do${
-    LEFT_OUT.length === 0 ? '' : `\n\nOnly the package for worker hosts has: ${LEFT_OUT.join(', ')}.`
-  }`,
+  8 the run did what was asked; something critical is left to do
+
+Variables: runbook help environment${
+        LEFT_OUT.length === 0 ? '' : `\n\nOnly the package for worker hosts has: ${LEFT_OUT.join(', ')}.`
+      }`,
     );
   if (only === undefined || Object.hasOwn(SUMMARIES, only)) {
     for (const command of loadCommands(host, only)) program.addCommand(command);
   } else {
     for (const [name, summary] of Object.entries(SUMMARIES)) program.command(name).description(summary);
   }
+  program.commandsGroup('Help:').helpCommand('help [command]', 'help for a command, or "help environment"');
+  for (const command of program.commands) command.helpGroup(GROUPS.get(command.name()) ?? '');
   settle(program, host.context);
   return program;
 }
@@ -66,6 +71,19 @@ function refuseLeftOut(name: string): void {
     needed: 'the package for worker hosts',
     next: 'Run it on a worker host, where the operators installed the package (docs/first-hour.md).',
   });
+}
+
+/** The topic of the help that is no command. */
+const ENVIRONMENT = 'environment';
+
+const asksForJson = (words: readonly string[]): boolean =>
+  words.some((word, index) => ['--json', '-ojson'].includes(word) || (word === '-o' && words[index + 1] === 'json'));
+
+/** A run that is named by `-w`, as in the `temporal` CLI, is what the command's argument names. */
+function runAsArgument(program: Command, words: readonly string[]): readonly string[] {
+  const command = program.commands.find((each) => each.name() === words[0]);
+  if (command?.registeredArguments[0]?.name() !== 'run') return words;
+  return words.flatMap((word) => (/^(-w|--workflow-id)$/.test(word) ? [] : word.replace(/^--workflow-id=/, '')));
 }
 
 /** Makes commands write through the context, and throw instead of ending the process. */
@@ -118,14 +136,18 @@ export async function runCli(words: readonly string[], given: CliContext): Promi
     refuseUnsafeStart(processFacts(given.env));
     refuseLeftOut(asked);
     // A leading space keeps such a word from being parsed as an option. The commands trim it.
-    const parsed = words.map((word) => (HYPHENATED.test(word) ? ` ${word}` : word));
+    const parsed = runAsArgument(program, words).map((word) => (HYPHENATED.test(word) ? ` ${word}` : word));
+    if (asked === ENVIRONMENT && words[0] === 'help') {
+      environmentLines(given.env).forEach(context.out);
+      return EXIT.ok;
+    }
     await program.parseAsync(parsed, { from: 'user' });
     return code;
   } catch (error) {
     if (error instanceof CommanderError) {
       return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     }
-    printError(context, error, { json: words.includes('--json'), debug: words.includes('--debug') });
+    printError(context, error, { json: asksForJson(words), debug: words.includes('--debug') });
     return exitCodeOf(error);
   }
 }

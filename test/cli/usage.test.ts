@@ -26,6 +26,69 @@ describe('the command line', () => {
     }
   });
 
+  it('groups its commands: every day, holders and approvers, set-up, programs', async () => {
+    const { out } = await cli(['--help']);
+    const heads = ['Every day:', 'Holders and approvers:', 'Set-up:', 'Programs:'];
+    const groups = out.split(/\n(?=\S.*:\n)/).filter((part) => heads.some((head) => part.startsWith(head)));
+    expect(groups.map((part) => part.split('\n')[0])).toEqual(heads);
+    const groupOf = (name: string) => groups.findIndex((part) => part.includes(`\n  ${name} `));
+    expect(['plan', 'report', 'share', 'take-over', 'join', 'policy', 'worker'].map(groupOf)).toEqual([
+      0, 0, 1, 1, 2, 2, 3,
+    ]);
+    expect(NAMES.filter((name) => groupOf(name) < 0)).toEqual([]);
+  });
+
+  it.each([['-o', 'json'], ['-ojson'], ['--json']])('takes %s %s for JSON, also of an error', async (...words) => {
+    const { out, err } = await cli(['runbooks', ...words]);
+    expect([JSON.parse(out), err]).toEqual([expect.anything(), '']);
+    const failed = await cli(['inventory', 'check', '/nonexistent/inventory.yaml', ...words]);
+    expect(JSON.parse(failed.err)).toMatchObject({ error: { code: 'INVENTORY_INVALID' } });
+    expect((await cli(['runbooks', '-o', 'text'])).out).toMatch(/^drSwitchover /m);
+    expect((await cli(['runbooks', '-o', 'yaml'])).code).toBe(2);
+  });
+
+  it('takes -n, -w and -r as the temporal CLI does', async () => {
+    const nowhere = ['--address', '127.0.0.1:1'];
+    const run = ['-w', 'payments', '-r', 'some-run', '-n', 'runbooks', ...nowhere];
+    for (const name of ['status', 'watch', 'report']) expect((await cli([name, ...run])).err).toContain('127.0.0.1:1');
+    expect((await cli(['share', '--workflow-id', 'payments', '--holder', 'ada', ...nowhere])).code).toBe(1);
+    expect((await cli(['abort', '--workflow-id=payments', '--name', 'ada', ...nowhere])).code).toBe(1);
+    expect((await cli(['list', '-w', 'payments', ...nowhere])).code).toBe(2);
+  });
+
+  it('help environment lists the variables of docs/cli.md, with those of the service that are set and ignored', async () => {
+    const { code, out } = await cli(['help', 'environment'], {
+      env: { VAULT_ADDR: 'https://canary.example', VAULT_CACERT: '/canary.pem' },
+    });
+    expect(code).toBe(0);
+    const rows = DOCUMENTATION.slice(DOCUMENTATION.indexOf('## Variables'))
+      .split('\n')
+      .filter((line) => line.startsWith('| `'));
+    expect(rows.length).toBeGreaterThan(10);
+    const plain = (text = '') => text.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replaceAll(/[`*]|\\(?=\|)/g, '');
+    const listed = rows.map((row) => row.split(/(?<!\\)\|/).map((cell) => plain(cell.trim())));
+    const shown = out.split('\n').filter((line) => /^ {2}[A-Z]/.test(line));
+    expect(shown.map((line) => line.trim())).toEqual(
+      listed.map(
+        ([, name = '', by = '', fallback = '']) => `${name} (${by})${fallback === '' ? '' : `, default: ${fallback}`}`,
+      ),
+    );
+    for (const [, , , , meaning = ''] of listed) expect(out).toContain(`\n    ${meaning}`);
+    expect(out).toContain('Ignored, but set here: VAULT_ADDR, VAULT_CACERT');
+    expect(out).not.toContain('canary');
+    expect((await cli(['help', 'environment'])).out).not.toContain('set here');
+    expect((await cli(['--help'])).out).toContain('runbook help environment');
+  });
+
+  it('names the variables of the service that are set, where clusters are called', async () => {
+    const env = { VAULT_ADDR: 'https://canary.example' };
+    const doctor = await cli(['doctor'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1', ...env } });
+    expect(doctor.out).toContain('VAULT_ADDR is set, and ignored');
+    const live = await cli(['inventory', 'check', '/nonexistent.yaml', '--live'], { env });
+    expect(live.err).toContain('VAULT_ADDR is set, and ignored');
+    expect(doctor.out + live.err).not.toContain('canary');
+  });
+
   it.each([
     [['nonsense']],
     [['start']],

@@ -16,6 +16,7 @@ import { namespaceCommand, RETENTION_DAYS } from '../../worker/temporal-away';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
+import { ignoredVariables } from '../environment';
 import { exitCodeOfVerdicts, isNoRun } from '../errors';
 import { DEFAULT_ENVIRONMENT, pinsPath } from '../invitation';
 import { pointLines } from '../render-plan';
@@ -42,6 +43,7 @@ const command = (...words: readonly string[]) => `\`${shellLine(...words)}\``;
 
 const KEY_DIRECTORY = '`export RUNBOOKS_KEY_DIR=/dev/shm/replication-runbooks/keys`';
 /** `runbook join` keeps an existing key. */
+const CHECK_INVENTORY = '`runbook inventory check`';
 const JOIN = 'With the line that the operators sent you: `runbook join LINE`';
 const SETTINGS =
   'On the worker host, load the settings that "runbook init" wrote: `. /etc/replication-runbooks/env.sh`';
@@ -66,7 +68,7 @@ function doctorCommand({ context, finish }: CommandHost): Command {
     // Without an inventory the other checks report what they can.
     const inventory = await read.catch(() => undefined);
     const found = await Promise.all([
-      check('inventory', async () => inventoryPoints(path, await read), '`runbook inventory check`'),
+      check('inventory', async () => inventoryPoints(path, await read), CHECK_INVENTORY),
       check('temporal', () => temporalPoints(context, options, inventory), '`temporal operator cluster health`'),
       check('worker host', () => workerPoints(env, inventory), '`runbook keys seal --output FILE`'),
       check('pins', () => pinPoints(env, inventory), JOIN),
@@ -78,7 +80,9 @@ function doctorCommand({ context, finish }: CommandHost): Command {
         clustersMs(inventory),
       ),
     ]);
-    const findings = found.flat();
+    const ignored = ignoredVariables(env);
+    const environment = ignored === undefined ? [] : [point('environment', 'not-checkable', ignored, CHECK_INVENTORY)];
+    const findings = [...found.flat(), ...environment];
     const code = exitCodeOfVerdicts(findings.map(({ verdict }) => verdict));
     printResult(context, options, { findings }, [...pointLines(findings), '', SUMMARIES[code] ?? '']);
     finish(code);
@@ -229,10 +233,7 @@ async function pinPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefine
 /** Whether runs accept this person's signature. */
 async function personPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefined): Promise<Point[]> {
   const name = env['RUNBOOKS_PERSON'];
-  if (!name)
-    return [
-      point('you', 'not-checkable', 'unknown (RUNBOOKS_PERSON is not set)', '`export RUNBOOKS_PERSON=YOUR-NAME`'),
-    ];
+  if (!name) return [point('you', 'not-checkable', 'nobody joined here, and RUNBOOKS_PERSON is not set', JOIN)];
   const file = personalKeyFile(env, name);
   if (!existsSync(file)) return [point('you', 'fail', `${name} has no key at ${file}`, JOIN)];
   const line = (await readFile(publicLineFile(file), 'utf8').catch(() => '')).trim();

@@ -9,6 +9,7 @@ import type { PublicKeyEntry } from '../../keys';
 import { collect, newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
+import { ignoredVariables } from '../environment';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
 import { confirmed, readTextFile, replaceFile } from '../secret-input';
 import { connectionSettings } from '../../worker/connection';
@@ -98,6 +99,8 @@ async function setUp(context: CliContext, options: InitOptions): Promise<void> {
   const present = await installed(filesIn(directory), options.deployment);
   const files = filesIn(directory, present && options.deployment);
   await refusePlanted(files);
+  const ignored = ignoredVariables(context.env);
+  if (ignored !== undefined) context.err(`${ignored.replace(/those of the inventory$/, 'what you say here')}.`);
   const answered = await answers(context, options);
   const clusters = await Promise.all(answered.clusters.map((each) => readCluster(each, answered.caFile)));
   const site: Site = { ...answered, clusters, files, ownGroups: present !== undefined };

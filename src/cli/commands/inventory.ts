@@ -36,6 +36,7 @@ import { inventoryPath } from '../../worker/settings';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
+import { ignoredVariables } from '../environment';
 import { exitCodeOfVerdicts } from '../errors';
 import { pointLines } from '../render-plan';
 import type { Point } from '../render-plan';
@@ -59,6 +60,8 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
     )
     .action(async (file: string | undefined, options: CommonOptions & { readonly live?: true }) => {
       const path = file ?? inventoryPath(context.env);
+      const ignored = options.live === true ? ignoredVariables(context.env) : undefined;
+      if (ignored !== undefined) context.err(`${ignored}.`);
       const inventory = await loadInventory(path);
       const open = await openToOthers(path, inventory);
       const warnings = [

@@ -34,7 +34,7 @@ function watchCommand(host: CommandHost): Command {
     'runbook watch deployment:payments',
     'runbook watch deployment:payments --timeout 600 --json   (one JSON object per line, the report last)',
   ])
-    .option('--run-id <id>', 'an earlier run of this Workflow ID')
+    .option('-r, --run-id <id>', 'an earlier run of this Workflow ID')
     .option('--timeout <seconds>', 'stop watching after this time; the run continues', number);
   return withServerOptions(withRun(command)).action(async (given: string, options: WatchOptions) => {
     await withRunSession(host.context, options, given, async (session, workflowId) => {
@@ -89,7 +89,7 @@ function reportCommand(host: CommandHost): Command {
     'runbook report deployment:payments --format html > report.html',
     "runbook report --verify report.html   (checks it against the server's history and the run's own answer)",
   ])
-    .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
+    .option('-r, --run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
     .addOption(new Option('--format <format>', 'default: md, or json with --json').choices(Object.keys(RENDERERS)))
     .option('--verify <file>', 'verify a report that this command wrote, in any format');
   return withServerOptions(withRun(command, '[run]')).action(

@@ -116,7 +116,7 @@ function statusCommand({ context, finish }: CommandHost): Command {
   const command = newCommand('status', [
     'runbook status deployment:payments',
     'runbook status deployment:payments --json',
-  ]).option('--run-id <id>', 'an earlier run of this Workflow ID');
+  ]).option('-r, --run-id <id>', 'an earlier run of this Workflow ID');
   return withServerOptions(withRun(command)).action(
     async (given: string, options: ServerOptions & { runId?: string }) => {
       const { runId } = options;
