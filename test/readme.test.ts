@@ -33,6 +33,8 @@ function mistake(line: string, complete = true): string | undefined {
   const words = shellWords(line)
     .slice(1)
     .filter((word) => word !== '...' && word !== '…');
+  // A topic, which is no command.
+  if (words.join(' ') === 'help environment') return undefined;
   try {
     program.parse(words, { from: 'user' });
   } catch (error) {
