@@ -26,6 +26,12 @@ const VARIABLES: readonly Variable[] = [
     '',
     'yes lets a worker run as user 0. Laboratories, and rootless containers, where user 0 is an ordinary user of the host',
   ],
+  [
+    'RUNBOOKS_WORKER_METRICS',
+    'worker',
+    'none',
+    'where metrics for Prometheus are served: an IP address and a port, such as 127.0.0.1:9465',
+  ],
   ['RUNBOOKS_LOG_LEVEL', 'worker', 'info', 'trace, debug, info, warn, error, silent'],
   ['RUNBOOKS_KEY_FILE', 'commands that sign, join', '~/.config/replication-runbooks/<name>.key', 'your signing key'],
   [
