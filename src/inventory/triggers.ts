@@ -54,7 +54,7 @@ const hmac = z
         separator: z.string().max(5).default('.'),
       })
       .optional(),
-    /** If no time is signed: the member of the body with the time of the event (ISO 8601). */
+    /** If no time is signed: the member of the body with the time of the event: ISO 8601, or Unix milliseconds. */
     occurredAt: memberPath.optional(),
     /** The member of the body that is the same each time that the same event is sent. */
     id: memberPath,

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { OUTAGE_METRIC } from '../../src/contracts/names';
+import { errnoOf } from '../../src/errors';
 import { METRICS } from '../../src/gateway/metrics/names';
 import { ROOT } from '../support/documents';
 import { errnoOf } from '../../src/errors';

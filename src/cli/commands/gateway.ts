@@ -163,6 +163,8 @@ async function openForTools(context: CliContext, options: GatewayOptions, addres
       inventory: inForce.current,
       log: context.err,
     });
+    // The first message must not wait for the connection. If Temporal does not run yet, a later one opens it.
+    void client.connection.ensureConnected().catch(() => undefined);
     context.err(`Receiving webhooks on ${door.address} for Temporal at ${server}, namespace ${namespace}.`);
     return {
       close: async () => {

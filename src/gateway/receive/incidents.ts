@@ -86,7 +86,8 @@ function alertGroup(trigger: Trigger, body: unknown, now: number): Wish {
 }
 
 function tooOld(time: string | undefined, now: number, most: number): Wish | undefined {
-  const at = time === undefined ? Number.NaN : Date.parse(time);
+  // Jira sends Unix milliseconds.
+  const at = /^\d{13}$/.test(time ?? '') ? Number(time) : Date.parse(time ?? '');
   if (!Number.isFinite(at)) return no('the time of the event is missing');
   if (now - at > most) return no(`the event is more than ${most / 60_000} min old`);
   if (at - now > MOST_SKEW_MS) return no('the time of the event is in the future: compare the clocks');
