@@ -321,6 +321,8 @@ function handshakeFailure(code: string, asked: string): TlsFailure {
   };
 }
 
+const SYSTEM_ROOTS =
+  ' If this system trusts the CA, its own file does: /etc/ssl/certs/ca-certificates.crt or /etc/pki/tls/certs/ca-bundle.crt.';
 const NO_ISSUER =
   /^(UNABLE_TO_GET_ISSUER_CERT|UNABLE_TO_VERIFY_LEAF_SIGNATURE|SELF_SIGNED_CERT_|DEPTH_ZERO_|CERT_UNTRUSTED)/;
 
@@ -337,7 +339,7 @@ function certificateProblem(code: string, asked: string, { chain, names }: Shown
   if (NO_ISSUER.test(code)) {
     const isChainMissing = chain.length === 1 && top.subject !== top.issuer;
     const wanted = nameOf(top.issuer);
-    const add = `Or get the certificate of ${wanted} from whoever runs that CA, and add it to ${here}. It is never taken from the network.`;
+    const add = `Or get the certificate of ${wanted} from whoever runs that CA, and add it to ${here}. It is never taken from the network.${file === undefined ? SYSTEM_ROOTS : ''}`;
     return isChainMissing
       ? {
           problem: `it comes without its chain, and its issuing CA is not ${trusted}`,

@@ -6,7 +6,7 @@ export interface ClusterTarget {
   readonly name: string;
   /** API addresses of the nodes, such as `https://10.1.0.4:8200`. Plain HTTP is accepted only on loopback. */
   readonly addresses: readonly string[];
-  /** PEM file with the only trusted roots; read again on every use. Default: the system's roots. */
+  /** PEM file with the only trusted roots; read again on every use. Default: Node's built-in roots. */
   readonly caFile?: string;
   /** PEM files of the client's certificate and key; read again on every use. */
   readonly clientCertificate?: { readonly certificateFile: string; readonly keyFile: string };

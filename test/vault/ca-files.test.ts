@@ -129,7 +129,7 @@ describe('a refusal names the name that was asked for, the names of the certific
       [/127\.0\.0\.1 shows .* 127\.0\.0\.1, localhost, issued by "Example Issuing CA 1"/, /chain/, /tls_cert_file/],
     ],
     ['an unknown CA', CHAIN, 'self-signed', [/leads to "Example Root CA"/, /not in .*ca\.pem/, /add it to .*ca\.pem/]],
-    ['an unknown CA, without a CA file', CHAIN, undefined, [/built-in/, /caFile .*--ca-file/]],
+    ['an unknown CA, without a CA file', CHAIN, undefined, [/built-in/, /caFile .*--ca-file.*ca-certificates\.crt/]],
     ['a certificate that signed itself', ['self-signed'], 'root', [/issued by itself/, /add it to/]],
     ['a server certificate that has ended', ['expired-server', 'issuing'], 'root', [/it expired \(20\d\d-/, /renew/]],
     ['a CA that has ended', ['server', 'expired-issuing'], 'root', [/of "Example Issuing CA 1" expired/, /clock/]],
