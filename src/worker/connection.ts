@@ -6,6 +6,7 @@ import type { ConnectionOptions, TLSConfig } from '@temporalio/client';
 import { loadClientConfigProfile, toClientOptions } from '@temporalio/envconfig';
 import type { ClientConfigProfile } from '@temporalio/envconfig';
 import { errnoOf, RunbookError } from '../errors';
+import { isLoopback } from '../gateway/listening';
 import { redact } from '../secret';
 import { certificatesIn } from './temporal-away';
 import type { TemporalWay } from './temporal-away';
@@ -65,6 +66,20 @@ const ignore = (): void => undefined;
 
 /** For gRPC channels: workers cannot use the proxy variables of the machine, so nothing of ours does. */
 export const DIRECTLY = { 'grpc.enable_http_proxy': 0 };
+
+/**
+ * The warning that a connection crosses a network in plain text; undefined if it uses TLS or stays on this host. With an API
+ * key, the client uses TLS unless that is off.
+ */
+export function plainText(
+  options: Pick<ReturnType<typeof connectionSettings>['connectionOptions'], 'address' | 'tls' | 'apiKey'>,
+) {
+  const { address, tls, apiKey } = options;
+  const isEncrypted = Boolean(tls ?? apiKey !== undefined);
+  if (isEncrypted || isLoopback(address) || /^localhost(:\d+)?$/.test(address)) return undefined;
+  const text = `what goes to Temporal at ${address} can be read and changed on the network`;
+  return { text, next: 'Set TEMPORAL_TLS=true and the other TEMPORAL_TLS_... variables' };
+}
 
 /**
  * Returns the settings of the Temporal connection, from flags, `TEMPORAL_*`, and the profile file, in this precedence. The

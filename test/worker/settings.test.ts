@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { newSealKey, SealKeyring } from '../../src/keys';
 import { connectionSettings, connectUntilClosed } from '../../src/worker/connection';
 import { workerSettings } from '../../src/worker/settings';
+import { cli } from '../cli/support';
 import { temporaryDirectory } from '../support/directory';
 import { temporalServer } from '../support/temporal-server';
 
@@ -50,6 +51,37 @@ describe('settings of a worker', () => {
         next: expect.stringMatching(/Put its entries into a file.*set RUNBOOKS_SEAL_KEYS_FILE.*unset/) as string,
       }) as Error,
     );
+  });
+});
+
+describe('a connection to Temporal in plain text', () => {
+  const plain = { TEMPORAL_ADDRESS: '0.0.0.0:1', RUNBOOKS_ALLOW_ROOT: 'yes' };
+  const warning =
+    /Warning: what goes to Temporal at 0\.0\.0\.0:1 can be read and changed on the network.*TEMPORAL_TLS=true/;
+
+  it('across the network is said by the worker before it starts, and by doctor', async () => {
+    expect((await cli(['worker'], { env: plain })).err).toMatch(warning);
+    const { out } = await cli(['doctor', '--json'], { env: plain });
+    const { findings } = JSON.parse(out) as { readonly findings: readonly { readonly id: string }[] };
+    expect(findings).toContainEqual(
+      expect.objectContaining({
+        id: 'network',
+        verdict: 'warn',
+        next: expect.stringContaining('TEMPORAL_TLS') as string,
+      }),
+    );
+  });
+
+  it.each([
+    { TEMPORAL_ADDRESS: '127.0.0.1:1' },
+    { TEMPORAL_ADDRESS: '[::1]:1' },
+    { TEMPORAL_ADDRESS: 'localhost:1' },
+    { TEMPORAL_TLS: 'true' },
+    { TEMPORAL_API_KEY: 'makes-the-client-use-TLS' },
+  ])('is no matter where nobody can read it: %j', async (other) => {
+    const { err } = await cli(['worker'], { env: { ...plain, ...other } });
+    expect(err).toContain('RUNBOOKS_INVENTORY is not set');
+    expect(err).not.toContain('on the network');
   });
 });
 

@@ -11,6 +11,7 @@ import { formatPublicKey, isMemoryBacked, parsePublicKey, prepareKeyDirectory } 
 import { readPins, SealKeyring, spokenFingerprint } from '../../keys';
 import { redact } from '../../secret';
 import { checkProcess, processFacts } from '../../process-guard';
+import { connectionSettings, plainText } from '../../worker/connection';
 import { taskQueueSetting, workerSettings } from '../../worker/settings';
 import { namespaceCommand, RETENTION_DAYS } from '../../worker/temporal-away';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
@@ -70,6 +71,7 @@ function doctorCommand({ context, finish }: CommandHost): Command {
     const found = await Promise.all([
       check('inventory', async () => inventoryPoints(path, await read), CHECK_INVENTORY),
       check('temporal', () => temporalPoints(context, options, inventory), '`temporal operator cluster health`'),
+      check('network', async () => networkPoints(env, options), SETTINGS),
       check('worker host', () => workerPoints(env, inventory), '`runbook keys seal --output FILE`'),
       check('pins', () => pinPoints(env, inventory), JOIN),
       check('you', () => personPoints(env, inventory), JOIN),
@@ -123,6 +125,12 @@ async function inventoryPoints(path: string | undefined, inventory: Inventory | 
 
 const RIGHTS =
   'Check that this person may read it (docs/operations.md, "Rights in Temporal"), and that Temporal answers at all.';
+
+/** Whether others on the network can read what goes to Temporal. */
+function networkPoints(env: NodeJS.ProcessEnv, options: ServerOptions): Point[] {
+  const plain = plainText(connectionSettings(env, options).connectionOptions);
+  return plain === undefined ? [] : [point('network', 'warn', plain.text, plain.next)];
+}
 
 function temporalPoints(
   context: CliContext,

@@ -12,7 +12,7 @@ import { openDoor } from '../../gateway/server';
 import type { DoorSide } from '../../gateway/server';
 import { InventoryInForce } from '../../inventory';
 import { DATA_CONVERTER } from '../../worker/data-converter';
-import { connectionSettings, DIRECTLY, lazyUntilClosed } from '../../worker/connection';
+import { connectionSettings, DIRECTLY, lazyUntilClosed, plainText } from '../../worker/connection';
 import { inventoryPath, taskQueueSetting } from '../../worker/settings';
 import { newCommand, withServerOptions } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
@@ -84,7 +84,7 @@ async function openForPeople(context: CliContext, options: GatewayOptions, peopl
   const lazy = Connection.lazy({ address, channelArgs: DIRECTLY, ...(tls && { tls }) });
   const { frontend, credentials, channelArgs } = { ...lazy.options, frontend: lazy.options.address };
   await lazy.close();
-  if (!tls && !isLoopback(address) && !/^localhost(:\d+)?$/.test(address))
+  if (plainText({ address, tls }))
     context.err(`Warning: people's tokens are readable on the network to ${address}. Set TEMPORAL_TLS=true.`);
   const taskQueue = taskQueueSetting(context.env);
   const door = await openDoor({

@@ -7,6 +7,7 @@ import { errnoOf, isRunbookError, RunbookError } from '../../errors';
 import { redact } from '../../secret';
 import { describeSimulator, parseTopology, startSimulator } from '../../simulator';
 import { checkProcess, processFacts } from '../../process-guard';
+import { connectionSettings, plainText } from '../../worker/connection';
 import { startWorker } from '../../worker/start-worker';
 import { newCommand } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
@@ -26,7 +27,9 @@ function workerCommand({ context }: CommandHost): Command {
     .option('--ignore-replay-failures', 'start even if an open run that holds a lock does not fit this version')
     .addHelpText('after', '\ndocs/cli.md lists its variables. It logs JSON lines to standard error.')
     .action(async ({ ignoreReplayFailures }: CommonOptions & { readonly ignoreReplayFailures?: true }) => {
-      for (const { text, next } of checkProcess(processFacts(context.env))) context.err(`Warning: ${text}. ${next}`);
+      const plain = plainText(connectionSettings(context.env).connectionOptions);
+      for (const { text, next } of [...checkProcess(processFacts(context.env)), ...(plain ? [plain] : [])])
+        context.err(`Warning: ${text}. ${next}`);
       const worker = await onceTemporalAnswers(context, () => startWorker({ env: context.env, ignoreReplayFailures }));
       if (worker === undefined) return;
       context.err(`Worker ready on task queue ${worker.taskQueue}; Ctrl-C ends it after its running activities.`);
