@@ -141,7 +141,8 @@ async function perform(stage: Stage, session: TemporalSession, act: Act, showing
     const taskQueue = stage.environment['RUNBOOKS_TASK_QUEUE'] ?? '';
     await session.client.workflow.start(act.runbook, { workflowId, taskQueue, args: [input] });
   } else {
-    if (!verbose) say(`${clock(Date.now())} ${OPERATOR} starts ${act.runbook} (runbook start): ${act.title}`);
+    if (!verbose)
+      say(`${clock(Date.now())} ${OPERATOR} starts ${[act.runbook, ...aboutOf(act)].join(' ')} (runbook start)`);
     if ((await people.play(OPERATOR, ['start', act.runbook, '--input', JSON.stringify(input)])) !== 0) return false;
   }
   const { runId } = await follow(session, workflowId, people, say, stop, verbose ? new Progress() : new Story());
@@ -150,6 +151,11 @@ async function perform(stage: Stage, session: TemporalSession, act: Act, showing
   const kept = !act.losesNothing || (await clientsSawEverything(stage, say));
   if (act.isShown) await showReport(stage, report, showing);
   return kept && report.outcome === 'completed';
+}
+
+/** The cluster that a run is about, in words. */
+function aboutOf({ input: { to, cluster } }: Act): string[] {
+  return typeof to === 'string' ? ['to', to] : typeof cluster === 'string' ? ['of', cluster] : [];
 }
 
 /** Writes the report and says where it is: files as links that a terminal opens. */

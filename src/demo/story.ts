@@ -10,9 +10,13 @@ const TOLD_ELSEWHERE =
 /** Once clients are served again, only these say something new. */
 const TOLD_AFTERWARDS = /^(Wait until .* streams|Delete the operation tokens)/;
 
+/** A run that was just started has no answer for a moment. */
+const LOOKS_UNANSWERED = 4;
+
 /** A run in few lines: who did what, what the run did, outage and return, and everything that did not go well. */
 export class Story extends Progress {
   #outage = false;
+  #unanswered = 0;
 
   protected override happened(status: RunStatus): News[] {
     const { steps, receipts, waiting, findings } = status;
@@ -22,14 +26,17 @@ export class Story extends Progress {
       ...backAgain(status),
       ...steps.filter((step) => isTold(step, status)).map(stepNews),
       ...receipts.map((receipt) => ({ at: receipt.at, lines: personsLines(receipt) })),
-      ...waiting.map((each) => ({ lines: [`Waiting for ${waitedFor(each)}`] })),
+      ...waiting.map((each) => ({
+        lines: [`Waiting ${each.for === 'action' ? 'until' : 'for'} ${waitedFor(each)}`],
+      })),
       ...bad.map(({ title, text }) => ({ lines: [`${title}${text}`] })),
     ];
   }
 
-  /** The phases are told by what happens in them; only that no worker answers is news. */
+  /** The phases are told by what happens in them; only that no worker answers is news, once that lasts. */
   protected override headings(view: RunView): News[] {
-    return view.status === undefined ? super.headings(view) : [];
+    this.#unanswered = view.status === undefined ? this.#unanswered + 1 : 0;
+    return this.#unanswered > LOOKS_UNANSWERED ? super.headings(view) : [];
   }
 
   /** Its beginning is corrected once the demotion was answered: it is told once. */

@@ -258,6 +258,12 @@ const clustersIn = (list: unknown, textOfItem: (item: Fields) => string) =>
     .map(fieldsOf)
     .map((item) => `${of(item['cluster'])}${textOfItem(item)}`)
     .join('; ');
+/** Equal items of a list only once, with how many there are. */
+function eachOnce(texts: string): string {
+  const all = texts.split('; ');
+  const times = (text: string) => all.filter((each) => each === text).length;
+  return [...new Set(all)].map((text) => (times(text) === 1 ? text : `${text} (${times(text)})`)).join('; ');
+}
 const modeOf = (replication: unknown) => textOf(fieldsOf(replication)['mode']) ?? 'not read';
 const generationEnded = ({ next }: Fields) =>
   next === 'token' ? 'token generated' : next === 'next-set' ? 'these key shares yield no token' : 'no token available';
@@ -286,7 +292,8 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   },
   completeGeneration: generationEnded,
   settleGeneration: generationEnded,
-  deleteOperationTokens: ({ disposals }) => clustersIn(disposals, ({ state }) => `: ${of(state)}`),
+  // A cluster may have several: one of this run, and those that earlier runs left.
+  deleteOperationTokens: ({ disposals }) => eachOnce(clustersIn(disposals, ({ state }) => `: ${of(state)}`)),
   rotateBatchToken: ({ expiresAt }) => `valid until ${of(expiresAt)}`,
   writeMarker: ({ wal, reached }) =>
     `marker written, WAL ${of(wal)}${reached === undefined ? '' : `, ${of(reached)} reached`}`,

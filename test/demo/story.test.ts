@@ -57,5 +57,16 @@ it('leaves out nothing that did not go well', () => {
   expect(text).toContain('Waiting for decision on parked step "Promote west" (parking 1): NOT_CAUGHT_UP');
   expect(text).toContain('CRITICAL: A token may exist. Next: End it.');
   expect(text).not.toContain('All is well');
-  expect(new Story().lines(VIEW, at(30)).join('\n')).toContain('No worker answers');
+});
+
+it('tells that no worker answers once that lasts: a run that was just started has no answer for a moment', () => {
+  const story = new Story();
+  const lines = Array.from({ length: 10 }, () => story.lines(VIEW, at(30)));
+  expect(lines.slice(0, 3).flat()).toEqual([]);
+  expect(lines.flat()).toEqual(['12:00:30Z == No worker answers. Why:', expect.stringContaining('runbook status')]);
+});
+
+it('names what people do outside the run', () => {
+  const waiting = [{ for: 'action', what: 'west is unfenced', instructions: [] }] as const;
+  expect(told({ waiting })).toEqual(['12:00:30Z Waiting until west is unfenced']);
 });

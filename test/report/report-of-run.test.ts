@@ -91,6 +91,16 @@ describe('what activities observed', () => {
   });
 });
 
+it('several tokens of one cluster that became the same are told once', () => {
+  const disposals = ['west', 'west', 'east'].map((cluster) => ({
+    cluster,
+    state: cluster === 'west' ? 'deleted' : 'kept',
+  }));
+  const deletion = read({ type: 'deleteOperationTokens', result: { disposals } });
+  const [step] = reportOf(new RunBuilder([deletion]).build()).steps;
+  expect(step?.activities[0]?.observed).toBe('west: deleted (2); east: kept');
+});
+
 it('retries are counted, and shown as one activity with the observed value of the last', () => {
   const history = finishedSwitchover((same) =>
     same.type === 'promoteSecondary' ? { ...same, tries: 3, startedAt: 69_000 } : same,
