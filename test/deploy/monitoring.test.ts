@@ -7,7 +7,6 @@ import { OUTAGE_METRIC } from '../../src/contracts/names';
 import { errnoOf } from '../../src/errors';
 import { METRICS } from '../../src/gateway/metrics/names';
 import { ROOT } from '../support/documents';
-import { errnoOf } from '../../src/errors';
 
 const directory = join(ROOT, 'deploy', 'monitoring');
 const text = (file: string) => readFileSync(join(directory, file), 'utf8');

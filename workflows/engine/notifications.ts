@@ -130,11 +130,11 @@ export class Notifications {
 
   finished(outcome: RunOutcome, leftToDo: readonly string[]): void {
     this.#open.clear();
-    const isAlarmed = criticalOpen({ findings: this.state.findings, leftToDo }).length > 0;
-    const critical = this.#keepsClientsOut || isAlarmed;
+    const left = criticalOpen({ findings: this.state.findings, leftToDo });
+    const critical = this.#keepsClientsOut || left.length > 0;
     // What is wrong stays wrong when nobody works on it any more.
     const stays = (subject: string) =>
-      (subject === 'outage' && this.#keepsClientsOut) || (isAlarmed && subject.startsWith('finding:'));
+      (subject === 'outage' && this.#keepsClientsOut) || left.some(({ code }) => subject === `finding:${code}`);
     const closes = [...this.#incidents.keys()].filter((subject) => !stays(subject));
     const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
     const [first, ...others] = this.state.findings.filter(({ code }) => code === CHECK_FAILED);

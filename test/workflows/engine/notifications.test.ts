@@ -5,22 +5,25 @@ import type { Waiting } from '../../../src/contracts/run-status';
 import { Notifications } from '../../../workflows/engine/notifications';
 
 const mockTold: string[] = [];
+const mockCloses: (readonly string[] | undefined)[] = [];
+/** Holds back the answer to an event. */
+let mockHeld: { readonly event: string; readonly until: Promise<void> } | undefined;
 let mockSeverity = '';
 let mockOver = false;
-/** Holds what is told, and what is waited for, until it is released. */
-let mockHeld: Promise<void> | undefined;
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
   proxyActivities: () => ({
-    notify: ({ notification: { event, severity } }: { readonly notification: Notification }) => {
+    notify: async ({ notification: { event, severity, closes } }: { readonly notification: Notification }) => {
       mockTold.push(event);
+      mockCloses.push(closes);
+      if (mockHeld?.event === event) await mockHeld.until;
       mockSeverity = severity;
       mockOver = event === 'escalation';
-      return (mockHeld ?? Promise.resolve()).then(() => ({ failed: [] }));
+      return { failed: [] };
     },
   }),
   // Each time passes at once.
-  condition: () => (mockHeld ? mockHeld.then(() => true) : Promise.resolve(mockOver)),
+  condition: () => (mockHeld ? mockHeld.until.then(() => true) : Promise.resolve(mockOver)),
   CancellationScope: { nonCancellable: (body: () => unknown) => body() },
 }));
 
@@ -54,7 +57,7 @@ it.each([
 
 it('that a run finished is told once it was told that it started, although a target is slow', async () => {
   let release = () => {};
-  mockHeld = new Promise((resolve) => (release = resolve));
+  mockHeld = { event: 'started', until: new Promise((resolve) => (release = resolve)) };
   mockTold.length = 0;
   const notifications = new Notifications({ runbook: 'drSwitchover', findings: [], waiting: new Map() } as never);
   notifications.begin({ ...SITE, events: ['started', 'finished'] });
@@ -65,4 +68,66 @@ it('that a run finished is told once it was told that it started, although a tar
   await new Promise(setImmediate);
   expect(mockTold).toEqual(['started', 'finished']);
   mockHeld = undefined;
+});
+
+describe('what a target was told', () => {
+  const PAGER = ['parked', 'outage-started', 'critical-finding'] as const;
+  const waiting = { for: 'decision', step: 'Promote west', parkingNo: 1, choices: [] } as unknown as Waiting;
+  const notificationsOf = (state: object) => {
+    mockTold.length = 0;
+    mockCloses.length = 0;
+    mockHeld = undefined;
+    const full = { runbook: 'drSwitchover', findings: [], waiting: new Map(), ...state };
+    const notifications = new Notifications(full as never);
+    notifications.begin({ ...SITE, events: [...PAGER], opens: [...PAGER] });
+    return notifications;
+  };
+  const settled = () => new Promise(setImmediate);
+
+  it.each([
+    [{}, ['wait:parked:1', 'outage']],
+    [{ serviceIsOut: true }, ['wait:parked:1']],
+    [{ holdsClients: true }, ['wait:parked:1']],
+  ] as const)('is closed at the end of a run, but no outage that goes on: %j', async (state, closes) => {
+    const notifications = notificationsOf(state);
+    notifications.waitBegan('parked:1', waiting);
+    notifications.phaseChanged('preparing', 'outage');
+    notifications.finished('aborted', []);
+    await settled();
+    expect([mockTold.at(-1), mockCloses.at(-1)]).toEqual(['finished', closes]);
+  });
+
+  it('stays open if a token may exist that nobody holds, and is closed if nothing critical is left', async () => {
+    const orphan = { severity: 'critical', code: 'orphan-token', text: 'A token may exist.' } as const;
+    const critical = notificationsOf({ findings: [orphan] });
+    critical.alarm(orphan);
+    critical.finished('completed', ['A token may exist. Find it.']);
+    await settled();
+    // Nothing to close, and no target wants to hear of the end.
+    expect(mockTold).toEqual(['critical-finding']);
+    const settledOne = notificationsOf({});
+    settledOne.alarm(orphan);
+    settledOne.finished('completed', []);
+    await settled();
+    expect(mockCloses.at(-1)).toEqual(['finding:orphan-token']);
+  });
+
+  it('is closed only after it has arrived', async () => {
+    const notifications = notificationsOf({});
+    let arrive = (): void => undefined;
+    mockHeld = { event: 'parked', until: new Promise((resolve) => (arrive = resolve)) };
+    notifications.waitBegan('parked:1', waiting);
+    notifications.waitOver('parked:1');
+    await settled();
+    expect(mockTold).toEqual(['parked']);
+    arrive();
+    await settled();
+    expect(mockTold).toEqual(['parked', 'over']);
+    // It is told once, and a wait that nobody was told of is not told at all.
+    notifications.waitOver('parked:1');
+    notifications.waitOver('shares');
+    notifications.finished('completed', []);
+    await settled();
+    expect(mockTold).toEqual(['parked', 'over']);
+  });
 });
