@@ -280,6 +280,10 @@ describe('of a deployment', () => {
 
   it('without a worker: everything but what only a worker knows', async () => {
     await scenario.stopWorker();
+    // Whoever writes to the namespace chooses memos.
+    const memo = { deployment: scenario.name, runbook: 'hostile', phase: 'hostile', waitingFor: 'hostile' };
+    const hostile = { workflowId: `deployment:${scenario.name}`, taskQueue: scenario.taskQueue, args: [{}], memo };
+    const started = await scenario.client.workflow.start('drRejoin', hostile);
     const alone = await exporter({
       client: scenario.client,
       taskQueue: scenario.taskQueue,
@@ -290,6 +294,11 @@ describe('of a deployment', () => {
     expect(found.of('runbooks_dr_primaries')).toBe(0);
     expect(found.of('runbooks_tokens', { state: 'alive' })).toBeUndefined();
     expect(found.of('runbooks_read_timestamp_seconds', { source: 'record' })).toBe(0);
+    let text = '';
+    await until('the run is listed', async () => (text = (await alone()).text).includes('runbook="drRejoin"'));
+    expect(text).toContain('runbook="drRejoin",phase="not-picked-up"} 1');
+    expect(text).not.toContain('hostile');
+    await started.terminate('the end of the test');
   });
 });
 
