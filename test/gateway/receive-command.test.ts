@@ -111,7 +111,8 @@ describe('does not open', () => {
     ['on an address that is not here', plain, ['--receive', '127.0.0.1:99999'], /cannot listen on/],
   ])('%s', async (_what, triggers, words, expected) => {
     const RUNBOOKS_INVENTORY = await inventoryWith(`closed-${randomUUID().slice(0, 8)}`, triggers);
-    const { code, err } = await cli(['gateway', ...words], { env: { RUNBOOKS_INVENTORY } });
+    // One that opens ends at once.
+    const { code, err } = await cli(['gateway', ...words], { env: { RUNBOOKS_INVENTORY }, stop: AbortSignal.abort() });
     expect([code === 0, err]).toEqual([false, expect.stringMatching(expected)]);
   });
 });

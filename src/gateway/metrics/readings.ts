@@ -6,6 +6,7 @@ import type { RunbookName } from '../../contracts/names';
 import { walSamplerIdPrefix, walSampling } from '../../contracts/observations';
 import type { SampledCluster, WalSample } from '../../contracts/observations';
 import { readinessResult, readinessVerdict } from '../../contracts/readiness';
+import type { ReadinessResult } from '../../contracts/readiness';
 import { isRecordState, RECORD_QUERY, recordWorkflowId } from '../../contracts/record';
 import { RUN_PHASES } from '../../contracts/run-facts';
 import { QUERIES } from '../../contracts/signals';
@@ -17,6 +18,8 @@ import type { MetricName, Sample } from './names';
 const CALL_MS = 2_500;
 const MOST_OPEN = 500;
 const MOST_ENDED = 300;
+/** Runs that ended without a result, such as stopped ones, before the newest that has one. */
+const MOST_WITHOUT_RESULT = 5;
 const ENDED_WITHIN_MS = 24 * 3_600_000;
 /** gRPC's code NOT_FOUND. */
 const NOT_FOUND = 5;
@@ -25,6 +28,8 @@ type Run = Omit<WorkflowExecutionInfo, 'raw'>;
 
 /** Reads one deployment. What a run that has ended says never changes: it is read once. */
 export class Readings {
+  /** By query: of the run that was the newest. */
+  readonly #latest = new Map<string, { readonly runId: string; readonly samples: readonly Sample[] }>();
   /** By Run ID. */
   readonly #said = new Map<string, unknown>();
 
@@ -36,33 +41,23 @@ export class Readings {
   /** The newest result of `readiness`. */
   async readiness({ name: deployment }: Deployment): Promise<readonly Sample[]> {
     const query = `WorkflowId = "readiness:${deployment}" AND ExecutionStatus = "Completed"`;
-    for await (const run of this.#list(query, 5)) {
-      const found = readinessResult.safeParse(resultIn(await this.#resultOf(run)));
-      if (!found.success || found.data.deployment !== deployment) continue;
-      const { at, credentials = [], ...verdicts } = found.data;
-      return [
-        ...(['switchover', 'failover'] as const).map((question) =>
-          sample('runbooks_readiness', { deployment, question }, LEVELS.indexOf(verdicts[question])),
-        ),
-        sample('runbooks_readiness_timestamp_seconds', { deployment }, seconds(Date.parse(at))),
-        ...credentials.map(({ cluster, expiresAt }) =>
-          expiry({ deployment, cluster, credential: 'workers-token' }, Date.parse(expiresAt)),
-        ),
-      ];
-    }
-    return [sample('runbooks_readiness_timestamp_seconds', { deployment }, 0)];
+    const none = [sample('runbooks_readiness_timestamp_seconds', { deployment }, 0)];
+    return this.#newest(query, none, (result) => {
+      const found = readinessResult.safeParse(result);
+      return found.success && found.data.deployment === deployment ? readinessOf(found.data) : undefined;
+    });
   }
 
   /** The newest sample of `walSampler`. */
   async samples(deployment: Deployment): Promise<readonly Sample[]> {
-    const prefix = walSamplerIdPrefix(deployment.name);
-    const query = `WorkflowType = "walSampler" AND ExecutionStatus = "Completed" AND WorkflowId STARTS_WITH "${prefix}"`;
-    for await (const run of this.#list(query, 5)) {
-      const found = walSampling.safeParse(resultIn(await this.#resultOf(run)));
-      const last = found.success && found.data.deployment === deployment.name ? found.data.samples.at(-1) : undefined;
-      if (last !== undefined) return samplesOf(deployment, last);
-    }
-    return [sample('runbooks_sample_timestamp_seconds', { deployment: deployment.name }, 0)];
+    const { name } = deployment;
+    const query = `WorkflowType = "walSampler" AND ExecutionStatus = "Completed" AND WorkflowId STARTS_WITH "${walSamplerIdPrefix(name)}"`;
+    const none = [sample('runbooks_sample_timestamp_seconds', { deployment: name }, 0)];
+    return this.#newest(query, none, (result) => {
+      const found = walSampling.safeParse(result);
+      const last = found.success && found.data.deployment === name ? found.data.samples.at(-1) : undefined;
+      return last && samplesOf(deployment, last);
+    });
   }
 
   /** Open runs, what they wait for, and whom runs could not notify. */
@@ -78,7 +73,7 @@ export class Readings {
     // A sampler has no report, and there are many.
     const quiet = `WorkflowType != "walSampler" AND CloseTime > "${since}"`;
     for await (const run of this.#list(`${ours} AND ExecutionStatus = "Completed" AND ${quiet}`, MOST_ENDED))
-      if (run.memo?.['deployment'] === deployment) ended.push(await this.#resultOf(run));
+      if (run.memo?.['deployment'] === deployment) ended.push(await this.#findingsOf(run));
     const parked = reports.flatMap(({ report }) => parkedSince(report));
     const outages = open.flatMap(({ memo }) => timesIn([memo?.['outageSince']]));
     const all = [...reports.map(({ report }) => report), ...ended];
@@ -132,9 +127,38 @@ export class Readings {
     }
   }
 
+  /** What the newest run has that has any of it. A result is parsed once. */
+  async #newest(
+    query: string,
+    none: readonly Sample[],
+    read: (result: unknown) => readonly Sample[] | undefined,
+  ): Promise<readonly Sample[]> {
+    for await (const run of this.#list(query, MOST_WITHOUT_RESULT)) {
+      const known = this.#latest.get(query);
+      if (known?.runId === run.runId) return known.samples;
+      const samples = read(resultIn(await this.#resultOf(run)));
+      if (samples === undefined) continue;
+      this.#latest.set(query, { runId: run.runId, samples });
+      return samples;
+    }
+    return none;
+  }
+
   /** The result of a run that completed, from its history: no worker is needed. */
   #resultOf({ workflowId, runId }: Run): Promise<unknown> {
-    return this.#once(runId, () => this.client.workflow.getHandle(workflowId, runId, { followRuns: false }).result());
+    return this.#within(() => this.client.workflow.getHandle(workflowId, runId, { followRuns: false }).result());
+  }
+
+  /** The findings of a run that completed: read once, and only they are kept. One that cannot be read hides no other. */
+  async #findingsOf(run: Run): Promise<unknown> {
+    const { runId } = run;
+    if (this.#said.has(runId)) return this.#said.get(runId);
+    const report = await this.#resultOf(run).catch(() => undefined);
+    const said = { findings: membersOf(report, 'findings') };
+    const [oldest] = this.#said.keys();
+    if (this.#said.size > 5 * MOST_ENDED && oldest !== undefined) this.#said.delete(oldest);
+    if (report !== undefined) this.#said.set(runId, said);
+    return said;
   }
 
   /** The report of an open run. Undefined if no worker answers. A sampler has none. */
@@ -142,15 +166,6 @@ export class Readings {
     if (type === 'walSampler') return undefined;
     const handle = this.client.workflow.getHandle(workflowId, runId);
     return this.#within(() => handle.query<unknown>(QUERIES.report)).catch(() => undefined);
-  }
-
-  async #once(key: string, read: () => Promise<unknown>): Promise<unknown> {
-    if (this.#said.has(key)) return this.#said.get(key);
-    const said = brief(await this.#within(read));
-    const [oldest] = this.#said.keys();
-    if (this.#said.size > 5 * MOST_ENDED && oldest !== undefined) this.#said.delete(oldest);
-    this.#said.set(key, said);
-    return said;
   }
 
   #within<T>(call: () => Promise<T>): Promise<T> {
@@ -163,17 +178,23 @@ const LEVELS = [...readinessVerdict.options].reverse();
 /** As the record has them. */
 const TOKEN_STATES = ['under-way', 'alive', 'kept', 'orphan', 'handed-over'];
 
+function readinessOf({ deployment, at, credentials = [], ...verdicts }: ReadinessResult): Sample[] {
+  return [
+    ...(['switchover', 'failover'] as const).map((question) =>
+      sample('runbooks_readiness', { deployment, question }, LEVELS.indexOf(verdicts[question])),
+    ),
+    sample('runbooks_readiness_timestamp_seconds', { deployment }, seconds(Date.parse(at))),
+    ...credentials.map(({ cluster, expiresAt }) =>
+      expiry({ deployment, cluster, credential: 'workers-token' }, Date.parse(expiresAt)),
+    ),
+  ];
+}
+
 const sample = (metric: MetricName, labels: Sample['labels'], value: number): Sample => ({ metric, labels, value });
 
 /** @param at - epoch milliseconds */
 export const expiry = (labels: Sample['labels'], at: number): Sample =>
   sample('runbooks_credential_expires_timestamp_seconds', labels, seconds(at));
-
-/** Only what is used here is kept: a report can be large. */
-function brief(said: unknown): unknown {
-  const { result, parkings, findings } = (said ?? {}) as Readonly<Record<string, unknown>>;
-  return { result, parkings, findings };
-}
 
 const resultIn = (report: unknown): unknown => (report as { readonly result?: unknown } | undefined)?.result;
 
