@@ -56,7 +56,6 @@ describe('installation', () => {
     ['Dockerfile', /npm (ci|prune)/],
     ['scripts/bootstrap.mjs', /\['ci'/],
     ['docs/first-hour.md', /npm ci/],
-    ['docs/holders.md', /npm ci/],
   ])('runs no scripts of packages (%s)', (file, command) => {
     const text = readFileSync(join(root, file), 'utf8');
     const lines = text.split('\n').filter((line) => command.test(line));
