@@ -1,4 +1,5 @@
 /** Re-pointing a secondary: public key, activation token and update-primary are one activity, and a filter keeps away what it kept. */
+import { follows } from '../../activities/joining/following';
 import type { Authority, PathsFilterFacts } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
@@ -355,4 +356,14 @@ describe('a performance secondary that does not follow', () => {
     bench.always(`POST ${BASE}/primary/paths-filter/${id}`, { status: 403 });
     await bench.refused('writePathsFilter', writing(id), 'PERMISSION_DENIED', { retryable: false });
   });
+});
+
+it('a secondary follows an address with or without a scheme: the service takes both, and reports what it was given', () => {
+  const at = (primaryClusterAddress: string) => ({ mode: 'secondary', primaryClusterAddress }) as const;
+  const known = new Set(['https://lb.example:8201']);
+  for (const reported of ['lb.example:8201', 'https://lb.example:8201', 'https://lb.example:8201/'])
+    expect(follows({ ...at(reported), peers: [] }, known)).toBe(true);
+  expect(follows({ ...at('https://lb.example:8201'), peers: [] }, new Set(['lb.example:8201']))).toBe(true);
+  for (const reported of ['', 'lb.example:8202', 'other.example:8201'])
+    expect(follows({ ...at(reported), peers: [] }, known)).toBe(false);
 });
