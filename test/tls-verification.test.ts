@@ -56,6 +56,23 @@ const SENDERS: Readonly<Record<string, string>> = {
   'a notification': `
     const target = { kind: 'webhook', url: { env: 'ORIGIN' }, token: { file: tokenFile }, caFile, timeoutMs: 5000 };
     await require('./activities/notifications/notifications').send(target, message, never);`,
+  'a notification through a proxy': `
+    const proxy = require('node:http').createServer();
+    proxy.on('connect', ({ url }, socket) => {
+      const [host, port] = url.split(':');
+      const through = require('node:net').connect(Number(port), host, () => {
+        socket.write('HTTP/1.1 200 OK\\r\\n\\r\\n');
+        through.pipe(socket).pipe(through);
+      });
+      for (const each of [through, socket]) each.on('error', () => undefined);
+    });
+    await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const through = { proxy: 'http://127.0.0.1:' + proxy.address().port };
+    const target = { kind: 'slack', url: { env: 'ORIGIN' }, caFile, timeoutMs: 5000, ...through };
+    await require('./activities/notifications/notifications').send(target, message, never).finally(() => proxy.close());`,
+  'a notification to a proxy that is a stranger': `
+    const target = { kind: 'slack', url: { env: 'ORIGIN' }, proxy: origin, caFile, timeoutMs: 5000 };
+    await require('./activities/notifications/notifications').send(target, message, never);`,
 };
 
 /** What each sender said at its end; all of them in one process that has the variable. */
@@ -67,7 +84,7 @@ beforeAll(async () => {
     const [origin, caFile, tokenFile, token] = ${JSON.stringify([`https://127.0.0.1:${port}`, ...files, CANARY])};
     process.env.ORIGIN = origin;
     const never = new AbortController().signal;
-    const message = { id: 'i', title: token, text: token, details: [], commands: [], runbook: '', workflowId: 'w', at: '' };
+    const message = { id: 'i', title: token, text: token, details: [], commands: [], closes: [], runbook: '', workflowId: 'w', at: '' };
     (async () => {
       for (const [name, send] of Object.entries({ ${senders.join('\n')} }))
         await send().then(() => console.log(name + '|SENT'), (error) => console.log(name + '|refused:', error.code ?? '', error.message));
