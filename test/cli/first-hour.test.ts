@@ -2,6 +2,9 @@
 import { appendFileSync } from 'node:fs';
 import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import Ajv from 'ajv';
+import addFormats from 'ajv-formats';
 import { parse, parseDocument } from 'yaml';
 import { loadInventory } from '../../src/inventory';
 import { temporaryDirectory } from '../support/directory';
@@ -225,6 +228,15 @@ it('init --mount makes a mount of the workers alone, and takes none that is ther
   } finally {
     await other.stop();
   }
+});
+
+it('init names the schema of the file for editors, and the file fits it', async () => {
+  const text = await readFile(inventory, 'utf8');
+  const [, named = ''] = /^# yaml-language-server: \$schema=(file:\S+)\n/.exec(text) ?? [];
+  const ajv = new Ajv({ strict: false });
+  addFormats(ajv);
+  const validate = ajv.compile(JSON.parse(await readFile(fileURLToPath(named), 'utf8')) as object);
+  expect([validate(parse(text)), validate.errors]).toEqual([true, null]);
 });
 
 it('join pins, makes the key and gives one line; add-person lists it; comments stay; nothing secret is shown', async () => {

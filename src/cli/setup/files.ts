@@ -1,6 +1,7 @@
 import { existsSync, lstatSync, readFileSync } from 'node:fs';
 import { access, constants, mkdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parse } from 'yaml';
 import { policyFor, policyText, runbooksOfEveryDay } from '../../../activities/tokens/policies';
 import { shellWord } from '../../contracts/next-commands';
@@ -180,7 +181,9 @@ export function inventoryText(site: Site, { login, filters = [] }: WithToken = {
   const named = drSetsOf(clusters).map(
     ({ name, members }) => `${scalar(name)}: ${flow(members.map((each) => each.name))}`,
   );
+  const schema = join(projectRoot(), 'docs', 'inventory.schema.json');
   return filled('inventory.yaml', {
+    schema: existsSync(schema) ? pathToFileURL(schema).href : undefined,
     signingKey: scalar(files.signingKey),
     people: everybody.map((name) => `${scalar(name)}: ${personText(site, name)}`),
     deployment: scalar(deployment),
