@@ -86,3 +86,29 @@ export function filled(template: string, values: Values): string {
   });
   return lines.join('\n');
 }
+
+/** The known word that a mistyped one is closest to: of another case, or with at most a third of its letters wrong. */
+export function meant(given: string, known: readonly string[]): string | undefined {
+  const letters = (text: string) =>
+    text
+      .toLowerCase()
+      .replace(/[^a-z0-9]/g, '')
+      .slice(0, 64);
+  const near = known.map((word) => ({ word, wrong: distance(letters(given), letters(word)) }));
+  const [best] = near.sort((one, other) => one.wrong - other.wrong);
+  return best !== undefined && best.wrong <= letters(best.word).length / 3 ? best.word : undefined;
+}
+
+/** How many letters must be added, left out or replaced to make one word of the other (Levenshtein). */
+function distance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (const [index, letter] of [...one].entries()) {
+    const next = [index + 1];
+    for (const [column, each] of [...other].entries()) {
+      const replaced = (row[column] ?? 0) + (letter === each ? 0 : 1);
+      next.push(Math.min(replaced, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[other.length] ?? 0;
+}

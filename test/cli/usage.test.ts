@@ -192,6 +192,18 @@ it('prints the runbooks, one as columns, and an unknown one with the list of the
   expect(err).toContain('drFailover');
 });
 
+it.each([
+  [['start', 'drswitchover'], /Did you mean drSwitchover\?/],
+  [['plan', 'dr-failover'], /Did you mean drFailover\?/],
+  [['runbooks', 'readyness'], /Did you mean readiness\?/],
+  [['start', 'backup'], /`?runbook runbooks`? lists them|runbook runbooks\n/],
+  [['approve', 'payments', '--gate', 'plam'], /Did you mean plan\? Allowed choices are plan, go/],
+  [['approve', 'payments', '--gate', 'Promote'], /Did you mean promote\?/],
+])('a mistyped word gets the one that was meant: %j', async (words, says) => {
+  const { code, err } = await cli(words);
+  expect([code === 2 || code === 3, err]).toEqual([true, expect.stringMatching(says)]);
+});
+
 it('--set gives any field, as JSON or as text, and names a mistake before anything is started', async () => {
   const words = ['start', 'drReindex', '--deployment', 'payments', '--reason', 'x'];
   const { code, err } = await cli([...words, '--set', 'diff=maybe', '--set', 'cluster=west']);

@@ -9,7 +9,7 @@ import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { readTextFile, refusePlainShare } from '../secret-input';
-import { columns } from '../text';
+import { columns, meant } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [runbooksCommand(host)];
 
@@ -70,8 +70,10 @@ function runbooksCommand({ context }: CommandHost): Command {
 export function runbookName(name: string): RunbookName {
   const known = RUNBOOK_NAMES.find((candidate) => candidate === name);
   if (known !== undefined) return known;
+  const close = meant(name, RUNBOOK_NAMES);
   throw new RunbookError('UNKNOWN_RUNBOOK', `There is no runbook "${name}".`, {
     needed: `one of: ${RUNBOOK_NAMES.join(', ')}`,
+    next: close === undefined ? '`runbook runbooks` lists them with their purpose.' : `Did you mean ${close}?`,
   });
 }
 

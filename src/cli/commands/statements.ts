@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Option } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import { nextCommandOf } from '../../contracts/next-commands';
 import { GATE_NAMES } from '../../contracts/plan';
@@ -14,6 +14,7 @@ import { approvalLines, unsignedLines } from '../render-plan';
 import { describe, readAnsweredView } from '../run';
 import type { TemporalSession } from '../run';
 import { confirmed, refusePlainShare } from '../secret-input';
+import { meant } from '../text';
 import {
   NAME_OPTION,
   giveSignal,
@@ -46,7 +47,9 @@ function approveCommand(host: CommandHost): Command {
     'runbook approve deployment:payments --gate plan --name ada --reject --comment "wrong window"',
   ])
     .addOption(
-      new Option('--gate <gate>', 'the gate that waits for approval').choices(GATE_NAMES).makeOptionMandatory(),
+      new Option('--gate <gate>', `the gate that waits for approval: ${GATE_NAMES.join(', ')}`)
+        .argParser(gateName)
+        .makeOptionMandatory(),
     )
     .option(...NAME_OPTION)
     .option('--reject', 'reject instead of approving')
@@ -72,7 +75,9 @@ function approveCommand(host: CommandHost): Command {
           needed: planDigest,
           next: 'Nothing was sent. Read the current plan: run the command without --plan-digest and --yes.',
         });
-      for (const line of [...approvalLines(plan, gate), ...unsignedLines(status.findings)]) context.err(line);
+      const noRight = verdict === 'approve' ? noRightLines(status, gate, name) : [];
+      for (const line of [...noRight, ...approvalLines(plan, gate), ...unsignedLines(status.findings)])
+        context.err(line);
       if (!status.waiting.some((each) => each.for === 'approval' && each.gate === gate))
         context.err(
           `KNOW THIS: the run does not ask for gate "${gate}" now. Your statement counts from now on, and is checked as soon as the run asks.`,
@@ -87,6 +92,32 @@ function approveCommand(host: CommandHost): Command {
       const members = { gate, planDigest: plan.digest, verdict, comment, name };
       await giveStatement(host, options, session, run, [SIGNALS.approve, 'approval'], members);
     });
+  });
+}
+
+function gateName(given: string): string {
+  if (GATE_NAMES.some((name) => name === given)) return given;
+  const close = meant(given, GATE_NAMES);
+  throw new InvalidArgumentError(
+    `${close === undefined ? '' : `Did you mean ${close}? `}Allowed choices are ${GATE_NAMES.join(', ')}.`,
+  );
+}
+
+/**
+ * What a person must know who approves a gate and is not among those who may: said before the plan and the passphrase. Only
+ * said, because who may approve can have changed since the gate was opened.
+ */
+function noRightLines({ waiting }: RunStatus, gate: string, name: string): string[] {
+  const open = waiting.flatMap((each) => (each.for === 'approval' && each.gate === gate ? [each] : []));
+  return open.flatMap(({ missing, approved }) => {
+    const listed = missing.flatMap((text) => /^\d+(?: more)? of (.+)$/.exec(text)?.[1]?.split(', ') ?? []);
+    if (listed.length === 0 || listed.includes(name)) return [];
+    const why = approved.some((each) => each.name === name)
+      ? 'has approved it already'
+      : 'was not among the people who may approve it when it was opened';
+    return [
+      `KNOW THIS: ${escapeUntrusted(name)} ${why}. Gate "${gate}" waits for ${escapeUntrusted(missing.join('; '))}.`,
+    ];
   });
 }
 
