@@ -16,7 +16,7 @@ import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, exitCodeOfVerdicts, refusalIn } from '../errors';
 import { pointLines, planLines } from '../render-plan';
-import { describe, queryStatus, readRunView, waitForReport } from '../run';
+import { describe, isPolled, queryStatus, readPollers, readRunView, waitForReport } from '../run';
 import type { TemporalSession } from '../run';
 import { buildInput, inputFields, runbookName } from './runbooks';
 import type { CheckedInput } from './runbooks';
@@ -89,25 +89,34 @@ function startCommand(host: CommandHost): Command {
   });
 }
 
+/** How long a plan is waited for while nobody polls, ms. */
+const UNPOLLED_MS = 10_000;
+
 /** `runbook plan`: takes the same input, only reads, and prints what a run would do. */
 function planCommand(host: CommandHost): Command {
   const { context } = host;
   const command = newCommand('plan', [
     'runbook plan drSwitchover --deployment payments --to west --reason "planned maintenance"',
   ]).argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them');
-  return withInputOptions(command).action(async (name: string, options: StartOptions) => {
-    const runbook = runbookName(name);
-    const input = await inputOf(context, runbook, options, { dryRun: true });
-    await withSession(context, options, async (session) => {
-      const workflowId = startWorkflowId(runbook, input);
-      await startRun(host, session, runbook, workflowId, input);
-      const report = await waitForReport(host, session, { what: 'the plan', run: { workflowId } });
-      if (report === undefined) return;
-      const failed = report.preconditions.some(({ verdict }) => verdict === 'fail');
-      printResult(context, options, report, planLines(report));
-      host.finish(failed ? EXIT.refused : exitCodeOfRun(report));
-    });
-  });
+  command.option('--timeout <seconds>', 'stop waiting after this time; the plan continues', number, 120);
+  return withInputOptions(command).action(
+    async (name: string, options: StartOptions & { readonly timeout: number }) => {
+      const runbook = runbookName(name);
+      const input = await inputOf(context, runbook, options, { dryRun: true });
+      await withSession(context, options, async (session) => {
+        const workflowId = startWorkflowId(runbook, input);
+        await startRun(host, session, runbook, workflowId, input);
+        const polled = isPolled(await readPollers(session, taskQueueSetting(context.env)));
+        // Long enough for a worker that is starting.
+        const timeoutMs = Math.min(options.timeout * 1_000, polled ? Infinity : UNPOLLED_MS);
+        const report = await waitForReport(host, session, { what: 'the plan', run: { workflowId }, timeoutMs });
+        if (report === undefined) return;
+        const failed = report.preconditions.some(({ verdict }) => verdict === 'fail');
+        printResult(context, options, report, planLines(report));
+        host.finish(failed ? EXIT.refused : exitCodeOfRun(report));
+      });
+    },
+  );
 }
 
 function withInputOptions(command: Command): Command {
