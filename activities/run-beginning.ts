@@ -4,7 +4,8 @@ import type { RecordHead } from '../src/contracts/record';
 import type { Finding } from '../src/contracts/run-facts';
 import { RUNBOOK_INPUTS, inputMistakes } from '../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../src/errors';
-import { findDeployment } from '../src/inventory';
+import { findCluster, findDeployment } from '../src/inventory';
+import type { Deployment } from '../src/inventory';
 import { currentExecution } from './execution';
 
 const LAST_RUN_MS = 2_000;
@@ -20,7 +21,8 @@ interface RecordStanding {
  * first step.
  *
  * @param given - the start input as received
- * @throws RunbookError INVALID_INPUT, which names fields and expected types and quotes no values; UNKNOWN_DEPLOYMENT
+ * @throws RunbookError INVALID_INPUT, which names fields and expected types and quotes no values; UNKNOWN_DEPLOYMENT,
+ *   UNKNOWN_CLUSTER
  */
 export async function readRunbookInput(asked: { readonly runbook: RunbookName; readonly given: unknown }) {
   const { runbook, given } = asked;
@@ -32,11 +34,19 @@ export async function readRunbookInput(asked: { readonly runbook: RunbookName; r
   if (parsed.success) {
     const input = parsed.data;
     // Checked before the run waits for anybody, and before its start is announced.
-    findDeployment(currentExecution().inventory, input.deployment);
+    refuseUnknownClusters(findDeployment(currentExecution().inventory, input.deployment), input);
     return { input, ...(await recordStanding(input.deployment, lockWorkflowId(runbook, input))) };
   }
   const problems = inputMistakes(parsed.error);
   throw wrongInput(runbook, `The input of ${runbook} is invalid: ${problems.join('; ')}.`, problems.join('; '));
+}
+
+/** The members of an input that name clusters of the deployment. */
+const NAMING_CLUSTERS = ['to', 'from', 'cluster', 'primary', 'secondary', 'provided', 'alsoGone'];
+
+function refuseUnknownClusters(deployment: Deployment, input: Readonly<Record<string, unknown>>): void {
+  for (const name of NAMING_CLUSTERS.flatMap((member) => input[member] ?? []))
+    if (typeof name === 'string') findCluster(deployment, name);
 }
 
 function wrongInput(runbook: RunbookName, message: string, needed: string): RunbookError {
