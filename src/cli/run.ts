@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client, isGrpcDeadlineError, WorkflowNotFoundError } from '@temporalio/client';
 import type { WorkflowExecutionDescription } from '@temporalio/client';
 import { temporal } from '@temporalio/proto';
-import { nextCommandOf } from '../contracts/next-commands';
+import { nextCommandOf, shellLine } from '../contracts/next-commands';
 import type { Report } from '../contracts/report';
 import type { RunMemo, RunStatus } from '../contracts/run-status';
 import { QUERIES } from '../contracts/signals';
@@ -104,13 +104,19 @@ export type RunView = Readonly<Awaited<ReturnType<typeof readRunView>>>;
 /**
  * Reads a run and requires a worker's answer: statements to a run depend on its current status.
  *
- * @throws RunbookError `NOT_FOUND`; `REPORT_UNAVAILABLE` if no worker answers
+ * @throws RunbookError `NOT_FOUND`, also if the run has ended; `REPORT_UNAVAILABLE` if no worker answers
  */
 export async function readAnsweredView(
   session: TemporalSession,
   run: RunReference,
 ): Promise<RunView & { readonly status: RunStatus }> {
   const { status, ...view } = await readRunView(session, run);
+  if (view.state !== 'running')
+    throw new RunbookError('NOT_FOUND', `The run ${view.workflowId} has ended. Nothing was sent.`, {
+      observed: `run ${view.runId}, ${view.state} since ${view.closedAt ?? 'an unknown time'}`,
+      needed: 'an open run',
+      next: `"runbook list --open" shows the open runs. To see what this one did: ${shellLine('runbook', 'report', view.workflowId)}`,
+    });
   if (status !== undefined) return { ...view, status };
   throw new RunbookError('REPORT_UNAVAILABLE', 'No worker answers for this run. Nothing was sent.', {
     observed: pollersText(view.taskQueue, view.pollers),

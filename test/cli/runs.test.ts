@@ -112,6 +112,12 @@ describe('without a worker', () => {
     expect(await tooSlow(3_000, both)).toEqual([]);
   });
 
+  it('plan ends with 4 by itself where nobody polls, at the latest after its time', async () => {
+    const ended = (...more: string[]) => cli(['plan', 'drSwitchover', '--input', input, ...more], { env });
+    for (const { code, out, err } of await Promise.all([ended(), ended('--timeout', '0.2')]))
+      expect([code, out, err]).toEqual([4, '', expect.stringContaining('Stopped waiting; the plan continues')]);
+  });
+
   it('the program ends by SIGINT with 130 and by SIGTERM with 143 where nobody polls', async () => {
     const endedBy = async (signal: 'SIGINT' | 'SIGTERM') => {
       const program = new Program(directory, env, ['plan', 'drSwitchover', '--input', input]);
@@ -258,9 +264,18 @@ describe('a switchover by the command line alone', () => {
     expect([refused.code, refused.out]).toEqual([3, expect.stringContaining('A run would be refused')]);
   });
 
-  it('start says that it started only what a worker has taken up: an unknown deployment is told at once', async () => {
+  it('start says that it started only what a worker has taken up: an unknown deployment or cluster is told at once', async () => {
     const { code, out, err } = await typed('start drSwitchover --deployment paymnets --to west --reason test', { env });
     expect([code, out, err]).toEqual([5, '', expect.stringContaining('The inventory has no deployment "paymnets"')]);
+    for (const [runbook, field] of [
+      ['drSwitchover', '--to'],
+      ['drRejoin', '--cluster'],
+    ]) {
+      const words = `start ${runbook} --deployment ${scenario.name} ${field} atlantis --reason test`;
+      const wrong = await typed(words, { env });
+      expect([wrong.code, wrong.out]).toEqual([5, '']);
+      expect(wrong.err).toMatch(/^Error UNKNOWN_CLUSTER: .*no cluster "atlantis"[^]*needed: one of: east, /);
+    }
   });
 
   it('a run that is refused says why, first of all, in watch, status and the Web UI', async () => {
@@ -354,6 +369,10 @@ describe('a switchover by the command line alone', () => {
     const named = ['--yes', '--plan-digest', planDigest];
     const stranger = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'eve', ...named], { env });
     expect(stranger.code).toBe(3);
+    // Said first of all, before the plan.
+    expect(stranger.err).toMatch(
+      /^KNOW THIS: eve was not among the people who may approve it[^]*waits for 1 of .*grace/,
+    );
     // Nobody signs whatever happens to be shown.
     const blind = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace', '--yes'], { env });
     expect([blind.code, blind.err]).toEqual([3, expect.stringContaining('--plan-digest is missing')]);
@@ -365,7 +384,7 @@ describe('a switchover by the command line alone', () => {
     expect(plan.err.split('\n').filter((line) => line.length > 80)).toEqual([]);
     expect([plan.code, plan.err]).toEqual([0, expect.stringContaining('Demote east')]);
     expect(plan.err).toMatch(/^ {2}Requested by: olga, as claimed at the start; unverified$/m);
-    expect(plan.err).not.toContain('does not ask for gate');
+    expect(plan.err).not.toMatch(/does not ask for gate|who may approve it/);
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
     // Who ends the command at its question has said nothing, also of a gate that is closed: which they are told.
     const cancel = () => {
@@ -385,6 +404,14 @@ describe('a switchover by the command line alone', () => {
     const listed = JSON.parse((await cli(['list', '--limit', '200', '--json'], { env })).out) as unknown[];
     const facts = { workflowId, deployment: scenario.name, state: 'completed', outcome: 'completed' };
     expect(listed).toContainEqual(expect.objectContaining({ ...facts, durationMs: expect.any(Number) as number }));
+
+    const late = await cli(['approve', workflowId, '--gate', 'go', '--name', 'grace'], { env });
+    expect([late.code, late.questions, late.err]).toEqual([
+      5,
+      [],
+      expect.stringMatching(/NOT_FOUND: .* has ended[^]*completed since/),
+    ]);
+    expect(late.err).not.toContain('Demote east');
 
     const markdown = await cli(['report', workflowId], { env });
     expect(markdown.out).toContain('Completed');
