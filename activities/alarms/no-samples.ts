@@ -22,8 +22,15 @@ type Dependencies = Pick<ActivityDependencies, 'inventory' | 'log' | 'records' |
 /**
  * Notifies people, once, that `walSampler` records nothing any more, and once that it does again. For the workers' sweep:
  * a sampler that is dead cannot report it. A deployment that has never been sampled is a point of readiness.
+ *
+ * @param upSince - when this worker started, epoch ms: the samples that were missed while no worker ran are over
  */
-export async function watchSampler(dependencies: Dependencies, ns: string, deployment: string): Promise<void> {
+export async function watchSampler(
+  dependencies: Dependencies,
+  ns: string,
+  deployment: string,
+  upSince: number,
+): Promise<void> {
   const { inventory, records } = dependencies;
   const { walSampler: everyMs } = findDeployment(inventory, deployment).schedules;
   const { last, runsFail } = everyMs === undefined ? {} : await lastSample(dependencies, deployment);
@@ -31,7 +38,7 @@ export async function watchSampler(dependencies: Dependencies, ns: string, deplo
   if (everyMs !== undefined && last === undefined) return;
   const now = Date.now();
   const open = await noSamples.get(records, deployment);
-  const isLate = everyMs !== undefined && last !== undefined && now - last > INTERVALS * everyMs;
+  const isLate = everyMs !== undefined && last !== undefined && now - Math.max(last, upSince) > INTERVALS * everyMs;
   if (isLate === (open !== undefined)) return;
   const since = open?.since ?? last ?? now;
   const alarm = { kind: 'no-samples', seen: [], ...(runsFail === true && { runsFail }) } as const;

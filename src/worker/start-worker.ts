@@ -264,9 +264,10 @@ function startSweeping(dependencies: ActivityDependencies, namespace: string): (
   // Separate sweeps: clusters that do not answer must not delay the destruction of keys.
   const keys = againAndAgain(() => sweepKeys(dependencies, namespace));
   const records = againAndAgain(sweepRecords);
+  const upSince = Date.now();
   const watchSamplers = async (): Promise<void> => {
     for (const deployment of dependencies.inventory.deployments.keys())
-      await watchSampler(dependencies, namespace, deployment).catch((error: unknown) =>
+      await watchSampler(dependencies, namespace, deployment, upSince).catch((error: unknown) =>
         log.warn({ deployment, error }, 'whether walSampler records samples is not known'),
       );
   };

@@ -189,7 +189,7 @@ describe('a sampler that is dead', () => {
     const log = pino({ level: 'silent' });
     return { inventory, temporal, log, records: scenario.recordsOfAWorker() };
   };
-  const sweep = (dependencies = worker()) => watchSampler(dependencies, temporalServer().namespace, scenario.name);
+  const sweep = (upSince = 0) => watchSampler(worker(), temporalServer().namespace, scenario.name, upSince);
   const later = (ms: number) => jest.spyOn(Date, 'now').mockReturnValue(Date.now() + ms);
   const listed = (status: string, count: number) =>
     until('listed', async () => {
@@ -208,6 +208,9 @@ describe('a sampler that is dead', () => {
     await sweep();
     expect(alarmsOf(hook)).toEqual([]);
     later(100_000);
+    // A worker that has just started: the next run of the sampler begins soon.
+    await sweep(Date.now() - 10_000);
+    expect(alarmsOf(hook)).toEqual([]);
     // Two hosts at the same time.
     await Promise.all([sweep(), sweep()]);
     await sweep();
