@@ -141,6 +141,7 @@ describe('runbook schedules', () => {
 
   it('what the inventory turns off is removed; those of other deployments stay', async () => {
     const [sampler = '', readiness = ''] = ids();
+    await schedules('apply');
     const others = `readiness:${scenario.name}-2`;
     await scenario.client.schedule.create({
       scheduleId: others,
