@@ -2,7 +2,12 @@ type Variable = readonly [name: string, readBy: string, usual: string, meaning: 
 
 /** The variables that this program reads; docs/cli.md has the same table, with links. */
 const VARIABLES: readonly Variable[] = [
-  ['RUNBOOKS_INVENTORY', 'worker, inventory check, policy, schedules', '', 'the inventory file'],
+  [
+    'RUNBOOKS_INVENTORY',
+    'worker, gateway --receive and --metrics, inventory check, policy, schedules',
+    '',
+    'the inventory file',
+  ],
   ['RUNBOOKS_SEAL_KEYS_FILE', 'worker', '', 'seal keys, one per line; the first one seals, all of them open'],
   ['RUNBOOKS_SEAL_KEYS', 'worker', '', 'refused: use the file'],
   [
@@ -26,12 +31,6 @@ const VARIABLES: readonly Variable[] = [
     '',
     'yes lets a worker run as user 0. Laboratories, and rootless containers, where user 0 is an ordinary user of the host',
   ],
-  [
-    'RUNBOOKS_WORKER_METRICS',
-    'worker',
-    'none',
-    'where metrics for Prometheus are served: an IP address and a port, such as 127.0.0.1:9465',
-  ],
   ['RUNBOOKS_LOG_LEVEL', 'worker', 'info', 'trace, debug, info, warn, error, silent'],
   ['RUNBOOKS_KEY_FILE', 'commands that sign, join', '~/.config/replication-runbooks/<name>.key', 'your signing key'],
   [
@@ -41,7 +40,8 @@ const VARIABLES: readonly Variable[] = [
     'your name in the inventory, unless --name or --holder is given',
   ],
   ['RUNBOOKS_PINS', 'share, keys trust', '~/.config/replication-runbooks/pins.json', 'pinned keys of workers'],
-  ['RUNBOOKS_TEMPORAL_UI', 'start', '', 'base URL of the Web UI, for links'],
+  ['RUNBOOKS_WORKER_METRICS', 'worker', 'none', 'where Prometheus scrapes this worker: an IP address and a port'],
+  ['RUNBOOKS_TEMPORAL_UI', 'start, gateway --receive', '', 'base URL of the Web UI, for links'],
 ];
 
 /** The text of `runbook help environment`. */
