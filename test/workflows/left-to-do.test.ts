@@ -19,6 +19,7 @@ import { fakeRun } from '../support/fake-run';
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<object>('@temporalio/workflow'),
   workflowInfo: () => ({ runId: 'f3a1c0de-0000-4000-8000-000000000001' }),
+  metricMeter: { createHistogram: () => ({ record: () => undefined }) },
 }));
 jest.mock('../../workflows/procedures/approved-plan', () => ({
   ...jest.requireActual<object>('../../workflows/procedures/approved-plan'),
