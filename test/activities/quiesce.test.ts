@@ -174,7 +174,10 @@ describe("the service's own quota", () => {
     await refuses('PRECONDITION_FAILED', { details: { needed: holding('one bucket') } });
     east().version = '';
     const seen = (await assess()).preconditions.find((each) => each.name === name);
-    expect(seen).toMatchObject({ verdict: 'not-checkable', observed: expect.stringMatching(/^east not reported /) as string });
+    expect(seen).toMatchObject({
+      verdict: 'not-checkable',
+      observed: expect.stringMatching(/^east not reported /) as string,
+    });
     east().version = version;
     expect(failing(await assess())).toEqual([]);
   });
