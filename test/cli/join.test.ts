@@ -108,7 +108,7 @@ describe('the commands after it', () => {
 
   it('know the person and the server with no variable set', async () => {
     expect(await you(machine('hal'))).toContain('hal, key ');
-    expect(await observed(machine('hal'))).toContain(`The Temporal server at ${STORED} does not answer`);
+    expect(await observed(machine('hal'))).toContain(`No Temporal server answers at ${STORED}`);
   });
 
   it('believe the environment first; a server that it names is not reached with what belongs to the stored one', async () => {
@@ -118,9 +118,9 @@ describe('the commands after it', () => {
     await joins('ned', ['--address', STORED, '--tls-ca-path', certificate]);
     // From now on, whatever uses it fails by it.
     await rm(certificate);
-    expect(await observed(machine('ned'))).toContain('no such file');
+    expect(await observed(machine('ned'))).toContain('lost.pem');
     const other = await observed({ ...machine('ned'), TEMPORAL_ADDRESS: OTHER });
-    expect(other).toContain(`The Temporal server at ${OTHER} does not answer`);
+    expect(other).toContain(`No Temporal server answers at ${OTHER}`);
   });
 
   it('take nothing else from the file, and name it where it is damaged', async () => {
