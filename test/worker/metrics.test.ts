@@ -20,7 +20,8 @@ async function freePort(): Promise<number> {
 /** Installs the runtime as a worker does, and records outages as a run does. */
 const PROGRAM = `
   const { Runtime } = require('@temporalio/worker');
-  const { createLogger, installLogger } = require('./src/worker/sdk-logging');
+  const { createLogger } = require('./src/worker/logging');
+  const { installLogger } = require('./src/worker/sdk-logging');
   const { OUTAGE_METRIC } = require('./src/contracts/names');
   installLogger(createLogger('silent'), process.argv[1] || undefined);
   const histogram = Runtime.instance().metricMeter.createHistogram(OUTAGE_METRIC, 'float');
