@@ -4,6 +4,7 @@ export { Clusters } from './clusters';
 export type { ActivityDependencies } from './execution';
 export { interceptActivities } from './execution';
 export { Records } from './record';
+export { TIMING } from './read-act-confirm';
 export { sweepLedger, raiseRecordAlarm } from './ceremony/token-ledger';
 export { notifyOverdueReadiness } from './readiness/summary';
 export { watchSampler } from './alarms/no-samples';

@@ -34,6 +34,8 @@ export const TIMING = {
   watchMs: 20_000,
   /** How long a primary that is back must stay before the failover that waited for people ends by itself. */
   steadyMs: 60_000,
+  /** How often a worker looks whether `walSampler` still records samples. */
+  samplerWatchMs: 60_000,
   /** How long the last share of a token generation waits for its note in the record. */
   noteMs: 5_000,
   /** Pause between refusals of a token that count as proof together: a restarting node also refuses valid tokens. */

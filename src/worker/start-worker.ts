@@ -12,6 +12,7 @@ import {
   sweepLedger,
   notifyOverdueReadiness,
   watchSampler,
+  TIMING,
   raiseRecordAlarm,
 } from '../../activities';
 import type { Log } from '../contracts/log';
@@ -65,8 +66,6 @@ export interface RunningWorker {
 }
 
 const SWEEP_INTERVAL_MS = 3 * 60_000;
-/** How often the workers look whether `walSampler` still records samples. */
-const SAMPLER_INTERVAL_MS = 60_000;
 /** How often the inventory file is checked for changes. */
 const INVENTORY_POLL_MS = 2_000;
 /** Cached runs; each uses some MiB. The SDK's own default grows with the heap, and workers have run out of memory. */
@@ -271,7 +270,7 @@ function startSweeping(dependencies: ActivityDependencies, namespace: string): (
         log.warn({ deployment, error }, 'whether walSampler records samples is not known'),
       );
   };
-  const samplers = againAndAgain(watchSamplers, SAMPLER_INTERVAL_MS);
+  const samplers = againAndAgain(watchSamplers, (dependencies.timing ?? TIMING).samplerWatchMs);
   records.begin();
   return () => Promise.all([keys.stop(), records.stop(), samplers.stop()]);
 }

@@ -76,6 +76,7 @@ const SHORT: Timing = {
   noteMs: 5_000,
   watchMs: 50,
   steadyMs: 300,
+  samplerWatchMs: 60_000,
 };
 /** Only upper bounds, even on a slow machine. A test in which a limit must expire sets a short one. */
 const LIMITS = { heartbeatAge: '2m', streaming: '60s', walStill: '10ms' };

@@ -236,3 +236,25 @@ describe('a sampler that is dead', () => {
     expect(alarmsOf(hook)).toEqual([expect.stringContaining('runs of walSampler begin, but none completes')]);
   });
 });
+
+describe('a worker', () => {
+  let hook: WebhookServer;
+  let scenario: Scenario;
+  openWebhook((opened) => (hook = opened));
+  openScenario((opened) => (scenario = opened), {
+    deployment: { notifications, schedules: { walSampler: '30s' } },
+    timing: { samplerWatchMs: 200 },
+  });
+  afterEach(() => jest.restoreAllMocks());
+
+  it('looks after the sampler by itself', async () => {
+    await (await sampler(scenario, 1)).handle.result();
+    jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 100_000);
+    await until('told', () => alarmsOf(hook).length > 0);
+    expect(alarmsOf(hook)).toEqual([expect.stringContaining('walSampler does not run')]);
+    jest.restoreAllMocks();
+    await (await sampler(scenario, 1)).handle.result();
+    await until('over', () => alarmsOf(hook).length > 1);
+    expect(alarmsOf(hook)[1]).toContain('Samples are recorded again');
+  });
+});
