@@ -1,4 +1,6 @@
 import type { Check } from '../../src/contracts/plan';
+import { oneLine } from '../../src/contracts/words';
+import { isRunbookError } from '../../src/errors';
 import { asWarning, check, notCheckable } from '../checks/check';
 import { correctPin, onePrimary, sameSet, streams, takesPart } from '../checks/replication';
 import { leaderNameText } from '../../src/vault';
@@ -195,6 +197,36 @@ export async function auditChecks({ sets, access, execution }: ServiceContext): 
           needed,
           next: `Enable another audit device on ${cluster}, at a path that is writable on its secondaries too.`,
           otherwise: devices.length === 0 ? 'fail' : 'warn',
+        });
+      }),
+    ];
+  });
+  return (await Promise.all(checks)).flat();
+}
+
+/** What autopilot says of the nodes of the primary of each set. Nothing where another storage is used. */
+export async function autopilotChecks({ sets, access, execution }: ServiceContext): Promise<Judged[]> {
+  const checks = sets.flatMap(({ primaries: [primary] }) => {
+    if (primary === undefined) return [];
+    const { name: cluster } = primary;
+    const asked = { name: 'autopilot', cluster, needed: 'every node of the Raft storage healthy' };
+    return [
+      readChecks(execution.signal, asked, async (signal) => {
+        const own = access(cluster);
+        const token = await own.credential();
+        const state = await own.client.sys.autopilotState({ token, signal }).catch((error: unknown) => {
+          if (isRunbookError(error, 'NOT_FOUND') || isRunbookError(error, 'BAD_REQUEST')) return undefined;
+          throw error;
+        });
+        if (state === undefined) return [];
+        const bad = state.servers
+          .filter(([, { healthy }]) => healthy === false)
+          .map(([id, { status }]) => `${id} (${status ?? 'no status'})`);
+        return check(asked.name, cluster, state.healthy, {
+          observed: `${state.healthy ? 'healthy' : `unhealthy: ${oneLine(bad.join(', ')) || 'no node is named'}`}; failure tolerance ${state.failureTolerance}`,
+          needed: asked.needed,
+          next: `Look at \`vault operator raft autopilot state\` on ${cluster}: a node that lags or is gone may cost the quorum in the next election.`,
+          otherwise: 'warn',
         });
       }),
     ];

@@ -12,7 +12,7 @@ import { currentExecution } from '../execution';
 import type { ActivityContext } from '../execution';
 import { batchTokenProofs } from '../tokens/batch-token-proof';
 import { lastPrimaryChange } from '../roles/primary-changes';
-import { advertisedChecks, auditChecks, clusterChecks, filterChecks } from './clusters';
+import { advertisedChecks, auditChecks, autopilotChecks, clusterChecks, filterChecks } from './clusters';
 import { credentialChecks } from './credentials';
 import { planChecks } from './plans';
 import { READING_MS, codeOf, concerning, readTopology, unread } from './reading';
@@ -88,6 +88,7 @@ function serviceGroups(inventory: Inventory, context: ServiceContext): Groups {
     'leader-addresses': () => advertisedChecks(context),
     people: () => peopleChecks(inventory, context),
     'audit-devices': () => auditChecks(context),
+    autopilot: () => autopilotChecks(context),
     credentials: () => credentialChecks(context),
     'paths-filters': () => filterChecks(context),
   };

@@ -112,7 +112,7 @@ export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
   ceremonyRehearsal: [],
   batchTokenRotation: ['sys.createBatchToken'],
   merkleCheck: [],
-  readiness: [...['sys.auditDevices', 'sys.rateLimitQuotas'], 'performance.primary.pathsFilter.read', ...MARKER],
+  readiness: [...['sys.auditDevices', 'sys.autopilotState', 'sys.rateLimitQuotas'], 'performance.primary.pathsFilter.read', ...MARKER],
   walSampler: [],
 };
 

@@ -340,6 +340,15 @@ export function auditDevices(body: unknown, place: Place) {
   return data(DEVICES)(body, place).map(([path, device]) => ({ path, ...device }));
 }
 
+/** `sys/storage/raft/autopilot/state`. */
+export const autopilotState = dataObject({
+  healthy: needed(flag),
+  /** How many voters may fail before the cluster loses its quorum. */
+  failureTolerance: withDefault(number, 0),
+  /** By node ID. */
+  servers: withDefault(entries(object({ healthy: flag, status: text })), []),
+});
+
 /** The engine that serves a path. */
 export const mount = dataObject({
   /** With a trailing slash. */

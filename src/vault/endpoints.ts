@@ -308,6 +308,8 @@ const SYS = {
   replicationStatus: get('sys/replication/status', data(answer.bothStatuses)),
   /** The enabled audit devices. Needs `sudo`. */
   auditDevices: get('sys/audit', answer.auditDevices),
+  /** What autopilot says of the nodes of the Raft storage. Other storages do not have the path. */
+  autopilotState: get('sys/storage/raft/autopilot/state', answer.autopilotState),
   /** License status; the answer is not read. A DR secondary answers only with an operation token. */
   licenseStatus: act('sys/license/status', { method: 'GET', effect: 'reads' }),
   /**

@@ -98,7 +98,8 @@ function away({ message, ...details }: Cause, cause: unknown): RunbookError {
 function statusIn(error: unknown): { readonly code: number; readonly details: string } | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code, details } = error as { code?: unknown; details?: unknown };
-  if (typeof code === 'number') return { code, details: typeof details === 'string' ? details : error.message };
+  if (typeof code === 'number')
+    return { code, details: typeof details === 'string' && details !== '' ? details : error.message };
   const told = isTransportError(error) ? CODES_IN_WORDS.find(([words]) => error.message.includes(words)) : undefined;
   if (told === undefined) return statusIn(error.cause);
   return { code: told[1], details: /message: "([^"]*)"/.exec(error.message)?.[1] ?? error.message };

@@ -172,9 +172,23 @@ const FAULTS: readonly Fault[] = [
     verdicts: [NOT, NOT],
   },
   {
+    name: 'a node of the primary is gone: its raft tolerates no other loss',
+    arrange: async ({ service }) => {
+      await service.cluster('east').killNode(2);
+      return () => service.cluster('east').startNode(2);
+    },
+    warn: ['autopilot (east) both', 'every-node-answers (east) switchover'],
+    verdicts: [WARNED, WARNED],
+  },
+  {
     name: 'the only audit device blocks',
     arrange: becomes('east', 'auditBlocked', true),
-    fail: ['audit-devices (east) both', 'credential-works (east) switchover', 'credential-works (west) both'],
+    fail: [
+      'audit-devices (east) both',
+      'autopilot (east) both',
+      'credential-works (east) switchover',
+      'credential-works (west) both',
+    ],
     verdicts: [NOT, NOT],
   },
   {
@@ -315,6 +329,7 @@ const FAULTS: readonly Fault[] = [
     arrange: (bench) => credentialBecomes(bench, bench.cluster('east').createToken({ policies: ['default'] })),
     fail: [
       'audit-devices (east) both',
+      'autopilot (east) both',
       'credential-may-call-sys-replication-dr-primary-demote (east) switchover',
       'credential-may-call-sys-replication-dr-primary-revoke-secondary (east) switchover',
       'credential-may-call-sys-replication-dr-primary-revoke-secondary (west) both',

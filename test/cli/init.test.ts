@@ -389,9 +389,7 @@ describe('what init adds to an inventory', () => {
       file: join(folder, directory, 'workers.token'),
     });
     expect(await readFile(join(folder, directory, 'workers.key'), 'utf8')).toBe(key);
-    const schedules = (which: string) => readFile(join(folder, directory, which), 'utf8');
-    expect(await schedules('schedules-ledger.sh')).toContain('readiness-ledger');
-    expect(await schedules('schedules.sh')).toContain('readiness-payments');
+    expect(out).toContain('runbook schedules apply');
     // Who has joined has no line to run.
     expect([...out.matchAll(/join production\/(\w+)/g)].map(([, name]) => name)).toEqual(['ben', 'cyd', 'fay', 'gus']);
     // Nobody gains a right in the other deployment.

@@ -152,7 +152,7 @@ describe('a token that the run had, however it came by it', () => {
     [
       'an operation token that was made for a person',
       [generation('operation-token', { encrypted: 'x' })],
-      ['A DR operation token of west was generated and is not proven deleted'],
+      ['A DR operation token of west was generated, encrypted to its recipient, and never expires'],
     ],
     ['a root token that may exist', [generation('root-token')], ['a root token may exist that nobody holds']],
     [

@@ -12,6 +12,8 @@ export function gapsIn(value: unknown): string[] {
 
 /** What no report of any run may show: gaps in its text, and something that ended before it began. */
 export function mistakesIn(report: Report): string[] {
+  // A run that was handed over ends with a reference to the other one.
+  if (!('steps' in report)) return gapsIn(report);
   const { steps, gates, startedAt, endedAt = '9' } = report;
   const spans = [
     { name: 'the run', startedAt, endedAt },

@@ -71,7 +71,7 @@ describe('a pager', () => {
     }
     const over = hook.posted.filter(({ body }) => body['event'] === 'over').map(({ body }) => body);
     expect(over.map(({ text }) => text)).toContain(
-      'drSwitchover no longer waits for the decision or action that it asked for.',
+      'drSwitchover from east to west no longer waits for the decision or action that it asked for.',
     );
     for (const { closes, subject } of over) expect(closes).toEqual([subject]);
   });

@@ -267,6 +267,32 @@ function mountForUi(call: RouteCall): ServiceAnswer {
   return call.answer({ path: mounted.path, type: mounted.mountType, options, local: false });
 }
 
+/** Every node that runs unsealed is healthy. The other members of the real answer are left out. */
+function autopilotState(call: RouteCall): ServiceAnswer {
+  const { nodes, name } = call.cluster;
+  const servers = nodes.map((node) => {
+    const healthy = node.up && !node.sealed;
+    const id = `${name}-${node.index}`;
+    return [
+      id,
+      {
+        id,
+        address: new URL(node.clusterAddress).host,
+        healthy,
+        node_status: healthy ? 'alive' : 'left',
+        status: 'voter',
+      },
+    ] as const;
+  });
+  const good = servers.filter(([, { healthy }]) => healthy).length;
+  const quorum = Math.floor(nodes.length / 2) + 1;
+  return call.answer({
+    healthy: good === nodes.length,
+    failure_tolerance: Math.max(0, good - quorum),
+    servers: Object.fromEntries(servers),
+  });
+}
+
 function listAuditDevices(call: RouteCall): ServiceAnswer {
   const devices = [...call.cluster.auditDevices].map(([path, { type, local }]) => [
     path,
@@ -323,6 +349,7 @@ export const SYSTEM_ROUTES: readonly Route[] = [
   route('POST sys/step-down', 'sudo', stepDown),
   route('POST sys/decode-token', 'none', decodeToken),
   route('GET sys/audit', 'sudo', listAuditDevices),
+  route('GET sys/storage/raft/autopilot/state', 'token', autopilotState),
   route('GET sys/license/status', 'token', (call) => call.answer({ autoloading_used: true })),
   // The harsh reading: a DR secondary serves no snapshot.
   route('GET sys/storage/raft/snapshot', 'token', snapshot),
