@@ -63,8 +63,11 @@ export async function startStage({ reportDirectory, site, workerLog = 'warn', sa
     payments.about.forEach(say);
     // A laboratory may run as root, as on many CI machines.
     const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: workerLog, RUNBOOKS_ALLOW_ROOT: 'yes' };
+    // What is set here needs no warning.
+    const tellOfWorker = (line: string) =>
+      void (line.includes('RUNBOOKS_ALLOW_ROOT') || say(`worker: ${readable(line)}`));
     const startWorker = async (): Promise<OwnProcess> => {
-      const started = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${readable(line)}`)));
+      const started = owned(await startWorkerProcess(workerEnvironment, tellOfWorker));
       say(`Worker            ready (PID ${started.pid})`);
       return started;
     };

@@ -72,6 +72,8 @@ export class Player {
       const { outcome } = await run.status();
       if (outcome !== 'refused' || starts === STARTS)
         throw new Error(`ended without an invitation: ${JSON.stringify(await run.status(), undefined, 1)}`);
+      // Its status shows the outcome a moment before it ends.
+      await run.handle.result().catch(() => undefined);
     }
   }
 
