@@ -57,6 +57,8 @@ export interface ProcessFacts {
   readonly inspector: string | undefined;
   /** The user that this process runs as; undefined where there are no such numbers. */
   readonly uid: number | undefined;
+  /** Whether every deployment of the inventory is a laboratory: then a worker may run as root. */
+  readonly isLaboratory: boolean;
   /** Whether this is the built program. Running the TypeScript sources requires a preload. */
   readonly built: boolean;
   /** Text of a file; undefined if it cannot be read. */
@@ -64,10 +66,10 @@ export interface ProcessFacts {
 }
 
 /** This process. */
-export function processFacts(env: Readonly<NodeJS.ProcessEnv>): ProcessFacts {
+export function processFacts(env: Readonly<NodeJS.ProcessEnv>, isLaboratory = false): ProcessFacts {
   const built = !__filename.endsWith('.ts');
   const uid = process.geteuid?.();
-  return { env, execArgv: process.execArgv, inspector: inspectorAddress(), uid, built, read: readText };
+  return { env, execArgv: process.execArgv, inspector: inspectorAddress(), uid, isLaboratory, built, read: readText };
 }
 
 /**
@@ -77,7 +79,7 @@ export function processFacts(env: Readonly<NodeJS.ProcessEnv>): ProcessFacts {
  *
  * @throws RunbookError `INVALID_INPUT`; `RUNBOOKS_ALLOW_DEBUGGING=yes` permits other code to be loaded first
  */
-export function refuseUnsafeStart({ env, execArgv, built }: Omit<ProcessFacts, 'read' | 'inspector' | 'uid'>): void {
+export function refuseUnsafeStart({ env, execArgv, built }: Pick<ProcessFacts, 'env' | 'execArgv' | 'built'>): void {
   const preloads = built
     ? [...execArgv, ...optionsOf(env['NODE_OPTIONS'])].map(nameOf).filter((name) => PRELOADS.test(name))
     : [];
@@ -99,7 +101,7 @@ export function refuseUnsafeStart({ env, execArgv, built }: Omit<ProcessFacts, '
  *
  * @returns what weakens it: core dumps, swap, and what was allowed
  * @throws RunbookError `INVALID_INPUT` if the process was started in a way that exposes its memory, unless
- * `RUNBOOKS_ALLOW_DEBUGGING=yes`, or as root, unless `RUNBOOKS_ALLOW_ROOT=yes`.
+ * `RUNBOOKS_ALLOW_DEBUGGING=yes`, or as root, unless the inventory is that of a laboratory or `RUNBOOKS_ALLOW_ROOT=yes`.
  */
 export function checkProcess(facts: ProcessFacts): readonly Weakness[] {
   return [...exposures(facts), ...rootRights(facts), ...coreDumps(facts.read), ...swap(facts.read)];
@@ -125,8 +127,10 @@ function exposures({ env, execArgv, inspector }: ProcessFacts): Weakness[] {
   return open.length > 0 ? [{ text: `${DEBUGGING_VARIABLE} is set: ${observed}`, next }] : [];
 }
 
-function rootRights({ env, uid }: ProcessFacts): Weakness[] {
+function rootRights({ env, uid, isLaboratory }: ProcessFacts): Weakness[] {
   if (uid !== 0) return [];
+  if (isLaboratory)
+    return [{ text: 'The worker of this laboratory runs as root', next: 'Elsewhere it does not start' }];
   if (env[ROOT_VARIABLE] === 'yes')
     return [
       {

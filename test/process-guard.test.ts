@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { programFile } from '../src/dev-server/locations';
+import { programFile, projectRoot } from '../src/dev-server/locations';
 import { checkProcess, refuseUnsafeStart } from '../src/process-guard';
 import type { ProcessFacts } from '../src/process-guard';
 import { cli } from './cli/support';
@@ -133,6 +133,7 @@ describe('runbook worker', () => {
     execArgv: [],
     inspector: undefined,
     uid: 1000,
+    isLaboratory: false,
     built: true,
     read: (path) => FILES[path],
     ...more,
@@ -180,6 +181,9 @@ describe('runbook worker', () => {
     expect(checkProcess(facts({ uid: 0, env: { RUNBOOKS_ALLOW_ROOT: 'yes' } }))).toEqual([
       { text: expect.stringContaining('RUNBOOKS_ALLOW_ROOT is set') as string, next: expect.any(String) as string },
     ]);
+    expect(checkProcess(facts({ uid: 0, isLaboratory: true }))).toMatchObject([
+      { text: expect.stringContaining('laboratory') as string },
+    ]);
     for (const uid of [1000, undefined]) expect(checkProcess(facts({ uid }))).toEqual([]);
   });
 
@@ -192,6 +196,10 @@ describe('runbook worker', () => {
     };
     const goesOn = expect.stringContaining('RUNBOOKS_INVENTORY is not set') as string;
     expect(await startedBy(0)).toContain('A worker does not run as root.');
+    const inventory = (name: string) => ({ RUNBOOKS_INVENTORY: join(projectRoot(), name) });
+    expect(await startedBy(0, inventory('deploy/inventory.yaml'))).toContain(
+      'The worker of this laboratory runs as root',
+    );
     expect(await startedBy(1000)).toEqual(goesOn);
     expect(await startedBy(0, { RUNBOOKS_ALLOW_ROOT: 'yes' })).toEqual(goesOn);
   });

@@ -29,7 +29,7 @@ const VARIABLES: readonly Variable[] = [
     'RUNBOOKS_ALLOW_ROOT',
     'worker',
     '',
-    'yes lets a worker run as user 0. Laboratories, and rootless containers, where user 0 is an ordinary user of the host',
+    'yes lets a worker run as user 0: in rootless containers, where that is an ordinary user of the host. Not needed if every deployment is a laboratory',
   ],
   ['RUNBOOKS_LOG_LEVEL', 'worker', 'info', 'trace, debug, info, warn, error, silent'],
   ['RUNBOOKS_KEY_FILE', 'commands that sign, join', '~/.config/replication-runbooks/<name>.key', 'your signing key'],

@@ -168,3 +168,8 @@ function unavailable(source: CredentialSource, why: string): RunbookError {
     next: 'Correct the source. It is read again at the next attempt.',
   });
 }
+
+/** Whether every deployment is a laboratory, and there is one. */
+export function onlyLaboratories({ deployments }: Inventory): boolean {
+  return deployments.size > 0 && [...deployments.values()].every(({ laboratory }) => laboratory);
+}

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { programVersion } from '../../dev-server/locations';
 import { errnoOf, isRunbookError } from '../../errors';
-import { hasJoined, loadInventory, readSigningKey, wantedSchedules } from '../../inventory';
+import { hasJoined, loadInventory, onlyLaboratories, readSigningKey, wantedSchedules } from '../../inventory';
 import type { Inventory } from '../../inventory';
 import { formatPublicKey, isMemoryBacked, parsePublicKey, prepareKeyDirectory } from '../../keys';
 import { readPins, SealKeyring, spokenFingerprint } from '../../keys';
@@ -204,12 +204,13 @@ async function workerPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undef
     ...(await check("workers' key", signingKey, '`runbook keys workers --output FILE`')),
     ...open.map((file = '') => point('key files', 'fail', `others can read ${file}`, command('chmod', '600', file))),
     ...(await check('key storage', () => storagePoints(keyDirectory, keyStorage), KEY_DIRECTORY)),
-    ...(await check('process', async () => processPoints(env), 'Start it as the worker is started')),
+    ...(await check('process', async () => processPoints(env, inventory), 'Start it as the worker is started')),
   ];
 }
 
-function processPoints(env: NodeJS.ProcessEnv): Point[] {
-  return checkProcess(processFacts(env)).map(({ text, next }) => point('process', 'warn', text, next));
+function processPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefined): Point[] {
+  const isLaboratory = inventory !== undefined && onlyLaboratories(inventory);
+  return checkProcess(processFacts(env, isLaboratory)).map(({ text, next }) => point('process', 'warn', text, next));
 }
 
 async function storagePoints(directory: string, storage: 'memory' | 'disk'): Promise<Point[]> {

@@ -4,10 +4,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { guideLines, startStage } from '../../demo/stage';
 import { errnoOf, isRunbookError, RunbookError } from '../../errors';
+import { loadInventory, onlyLaboratories } from '../../inventory';
 import { redact } from '../../secret';
 import { describeSimulator, parseTopology, startSimulator } from '../../simulator';
 import { checkProcess, processFacts } from '../../process-guard';
 import { connectionSettings, plainText } from '../../worker/connection';
+import { inventoryPath } from '../../worker/settings';
 import { startWorker } from '../../worker/start-worker';
 import { newCommand } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
@@ -28,14 +30,23 @@ function workerCommand({ context }: CommandHost): Command {
     .addHelpText('after', '\ndocs/cli.md lists its variables. It logs JSON lines to standard error.')
     .action(async ({ ignoreReplayFailures }: CommonOptions & { readonly ignoreReplayFailures?: true }) => {
       const plain = plainText(connectionSettings(context.env).connectionOptions);
-      for (const { text, next } of [...checkProcess(processFacts(context.env)), ...(plain ? [plain] : [])])
-        context.err(`Warning: ${text}. ${next}`);
+      const process = checkProcess(processFacts(context.env, await isLaboratory(context.env)));
+      for (const { text, next } of [...process, ...(plain ? [plain] : [])]) context.err(`Warning: ${text}. ${next}`);
       const worker = await onceTemporalAnswers(context, () => startWorker({ env: context.env, ignoreReplayFailures }));
       if (worker === undefined) return;
       context.err(`Worker ready on task queue ${worker.taskQueue}; Ctrl-C ends it after its running activities.`);
       void endedByPerson(context).then(() => worker.shutdown());
       await worker.run();
     });
+}
+
+/** Whether every deployment of the inventory is a laboratory; false if it cannot be read, which the worker reports itself. */
+async function isLaboratory(env: NodeJS.ProcessEnv): Promise<boolean> {
+  try {
+    return onlyLaboratories(await loadInventory(inventoryPath(env)));
+  } catch {
+    return false;
+  }
 }
 
 /** Time between two attempts to reach Temporal, ms. */
