@@ -2,11 +2,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { temporal } from '@temporalio/proto';
-import fastify from 'fastify';
-import type { FastifyInstance } from 'fastify';
 import { Gauge, Registry } from 'prom-client';
 import type { Inventory } from '../../inventory';
-import { cannotListen, hostAndPort } from '../listening';
+import { openHttpDoor } from '../http';
+import type { OpenDoor } from '../http';
 import { certificates } from './certificates';
 import { METRICS, seconds, SOURCES } from './names';
 import type { MetricName, Sample } from './names';
@@ -38,27 +37,13 @@ export interface MetricsOptions {
 }
 
 /** Opens the door. Nothing is asked of Temporal before the first scrape. */
-export async function openMetrics(options: MetricsOptions) {
+export function openMetrics(options: MetricsOptions): Promise<OpenDoor> {
   const { address, tls } = options;
   const exporter = new Exporter(options);
-  const app: FastifyInstance = fastify({
-    bodyLimit: 1_024,
-    requestTimeout: 10_000,
-    connectionTimeout: 30_000,
-    forceCloseConnections: true,
-    ...(tls && { https: { cert: tls.certificate, key: tls.key } }),
+  const limits = { bodyLimit: 1_024, connectionTimeout: 30_000 };
+  return openHttpDoor({ address, tls, limits, mostConnections: 100 }, (app) => {
+    app.get('/metrics', async (_request, reply) => reply.type(exporter.contentType).send(await exporter.scrape()));
   });
-  app.server.maxConnections = 100;
-  app.get('/metrics', async (_request, reply) => reply.type(exporter.contentType).send(await exporter.scrape()));
-  const { host, port } = hostAndPort(address);
-  try {
-    await app.listen({ host, port });
-  } catch (error) {
-    await app.close();
-    throw cannotListen(address, error instanceof Error ? error.message : 'unknown');
-  }
-  const { port: bound } = app.server.address() as { readonly port: number };
-  return { address: address.replace(/:\d+$/, `:${bound}`), close: async () => app.close() };
 }
 
 /** What was read last, and when. */

@@ -1,12 +1,13 @@
 /** The door for incident tools: takes signed messages, and starts the run that the inventory's trigger names. */
 import { createHash } from 'node:crypto';
-import fastify from 'fastify';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isRunbookError, RunbookError } from '../../errors';
 import { readSecret } from '../../inventory';
 import type { Inventory, Trigger } from '../../inventory';
 import { Budget } from '../budget';
-import { cannotListen, hostAndPort, isLoopback } from '../listening';
+import { openHttpDoor } from '../http';
+import type { OpenDoor } from '../http';
+import { isLoopback } from '../listening';
 import { wishOf } from './incidents';
 import { BadSignature, keyOf, verify } from './signatures';
 import type { Received } from './signatures';
@@ -39,13 +40,6 @@ export interface ReceiverOptions extends Starting {
   readonly answerMs?: number;
 }
 
-/** An open door. */
-export interface OpenDoor {
-  /** Where it listens, with the port. */
-  readonly address: string;
-  close(): Promise<void>;
-}
-
 /** Opens the door. Nothing is asked of Temporal before a message comes. */
 export async function openReceiver(options: ReceiverOptions): Promise<OpenDoor> {
   const { address, tls } = options;
@@ -54,37 +48,23 @@ export async function openReceiver(options: ReceiverOptions): Promise<OpenDoor> 
       needed: 'an address such as 127.0.0.1:8420, or TLS',
       next: 'Add --tls-cert and --tls-key, or listen on loopback behind a proxy that has TLS.',
     });
-  const app: FastifyInstance = fastify({
-    bodyLimit: MOST_BYTES,
-    requestTimeout: 10_000,
-    connectionTimeout: 10_000,
-    forceCloseConnections: true,
-    ...(tls && { https: { cert: tls.certificate, key: tls.key } }),
+  const limits = { bodyLimit: MOST_BYTES, connectionTimeout: 10_000 };
+  return openHttpDoor({ address, tls, limits, mostConnections: MOST_CONNECTIONS }, (app) => {
+    // Raw: the signature is verified over the bytes that came.
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+    app.setErrorHandler(async (error: { readonly statusCode?: number }, _request, reply) => {
+      const status = error.statusCode ?? 500;
+      // Another text might quote the message.
+      const why = status === 413 ? `the body is larger than ${MOST_BYTES / 1024} KiB` : 'the message cannot be read';
+      await reply.code(status).send({ started: false, why });
+    });
+    app.setNotFoundHandler(async (_request, reply) => {
+      await reply.code(404).send({ started: false, why: 'no trigger has this address: POST to /triggers/NAME' });
+    });
+    const receiver = new Receiver(options);
+    app.post<{ Params: { name: string } }>('/triggers/:name', (request, reply) => receiver.take(request, reply));
   });
-  app.server.maxConnections = MOST_CONNECTIONS;
-  // Raw: the signature is verified over the bytes that came.
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-  app.setErrorHandler(async (error: { readonly statusCode?: number }, _request, reply) => {
-    const status = error.statusCode ?? 500;
-    // Another text might quote the message.
-    const why = status === 413 ? `the body is larger than ${MOST_BYTES / 1024} KiB` : 'the message cannot be read';
-    await reply.code(status).send({ started: false, why });
-  });
-  app.setNotFoundHandler(async (_request, reply) => {
-    await reply.code(404).send({ started: false, why: 'no trigger has this address: POST to /triggers/NAME' });
-  });
-  const receiver = new Receiver(options);
-  app.post<{ Params: { name: string } }>('/triggers/:name', (request, reply) => receiver.take(request, reply));
-  const { host, port } = hostAndPort(address);
-  try {
-    await app.listen({ host, port });
-  } catch (error) {
-    await app.close();
-    throw cannotListen(address, error instanceof Error ? error.message : 'unknown');
-  }
-  const { port: bound } = app.server.address() as { readonly port: number };
-  return { address: address.replace(/:\d+$/, `:${bound}`), close: async () => app.close() };
 }
 
 /**
