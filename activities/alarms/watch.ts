@@ -159,7 +159,8 @@ export class ServiceWatch {
       // Somebody was faster.
       if (error instanceof WorkflowExecutionAlreadyStartedError) return true;
       log.error({ deployment, workflowId, error }, `${runbook} could not be started`);
-      return false;
+      // It was, if only the answer was lost.
+      return (await this.#ourRun())?.runbook === runbook;
     }
   }
 

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { walSamplerIdPrefix } from '../../src/contracts/observations';
 import type { WalSampling } from '../../src/contracts/observations';
+import { findDeployment } from '../../src/inventory';
 import type { SimulatedService } from '../../src/simulator';
 import { clusters, DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -102,6 +103,26 @@ describe('walSampler', () => {
       severity: 'info',
       text: holding('DR set main has a primary again: east'),
     });
+  });
+
+  it('a failover whose start got no answer is told as started if it runs, and only then', async () => {
+    const deployment = findDeployment(bench.inventory, DEPLOYMENT);
+    Object.assign(deployment, { onNoPrimary: { start: 'drFailover' } });
+    const lost = () => Promise.reject(new Error('the answer was lost'));
+    for (const runs of [true, false]) {
+      bench.openRuns = new Map();
+      bench.onStart = () => {
+        if (runs) open('drFailover', 'preparing');
+        return lost();
+      };
+      await service().cluster('east').kill();
+      await sample();
+      expect(told()).toEqual([began('no-primary:main')]);
+      expect(JSON.stringify(hook.posted[0]?.body).includes('drFailover was started')).toBe(runs);
+      bench.openRuns = new Map();
+      await settle();
+    }
+    Object.assign(deployment, { onNoPrimary: undefined });
   });
 
   it('one bad sample is told to nobody, however often', async () => {

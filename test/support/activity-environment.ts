@@ -170,6 +170,8 @@ export class ActivityBench {
   #usualLimits: Limits | undefined;
   /** Open runs by Workflow ID. If undefined, every ID has an open run. */
   openRuns: ReadonlyMap<string, { readonly type: string; readonly runId: string; readonly memo?: object }> | undefined;
+  /** What happens where an activity starts a run that is no record. */
+  onStart: () => Promise<unknown> = () => Promise.resolve(undefined);
   /** What runs answer to their status query, one after the other; the last answer stays. */
   statuses: unknown[] = [];
   /** Closed runs with their results, newest first. A query finds those whose Workflow ID it contains. */
@@ -639,7 +641,8 @@ export class ActivityBench {
       start: (
         _type: string,
         { workflowId, args }: { readonly workflowId: string; readonly args: readonly unknown[] },
-      ) => this.recordServer.start(workflowId, args[0]),
+      ) =>
+        workflowId.startsWith(recordWorkflowId('')) ? this.recordServer.start(workflowId, args[0]) : this.onStart(),
       getHandle: (workflowId: string, runId?: string) =>
         workflowId.startsWith(recordWorkflowId(''))
           ? this.recordServer.handle(workflowId)
