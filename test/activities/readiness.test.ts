@@ -403,6 +403,15 @@ describe('one deployment of two clusters', () => {
     expect(inventory?.observed).toMatch(/^its digest begins with [\w-]{12}$/);
   });
 
+  it('says of autopilot that every node is healthy, and nothing where the storage is not Raft', async () => {
+    const autopilot = async () => (await bench.readiness()).points.find(({ id }) => id === 'autopilot');
+    expect(await autopilot()).toMatchObject({ verdict: 'ok', observed: 'healthy; failure tolerance 1' });
+    const missing = { status: 404, body: { errors: ['1 error occurred:\n\t* unsupported path\n\n'] } };
+    bench.always('GET /v1/sys/storage/raft/autopilot/state', missing, 'east');
+    expect(await autopilot()).toBeUndefined();
+    bench.service.faults.clear();
+  });
+
   it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, next: todo = '', observed, verdicts }) => {
     const undo = await arrange(bench);
     const result = await bench.readiness();
