@@ -82,16 +82,13 @@ async function disposeProvided(
   const [state] = disposed?.disposals ?? [];
   const outcome = state?.state ?? (isAlive ? 'skipped' : 'refused');
   const left = {
-    deleted: undefined,
     refused: `${cluster} refused the token that was given, before anything was deleted: it is dead, or another cluster issued it.`,
     skipped: `The token of ${cluster} that was given is alive, sealed in the record: its deletion was skipped. Start operationTokenDisposal again.`,
   };
-  const text = Object.hasOwn(left, outcome)
-    ? left[outcome as keyof typeof left]
-    : `The token of ${cluster} that was given is not proven deleted (${state?.text ?? outcome}). Start operationTokenDisposal again.`;
+  const unproven = `The token of ${cluster} that was given is not proven deleted (${state?.text}). Start operationTokenDisposal again.`;
   return {
     outcome: 'completed',
-    leftToDo: text === undefined ? [] : [text],
+    leftToDo: outcome === 'deleted' ? [] : [outcome === 'refused' || outcome === 'skipped' ? left[outcome] : unproven],
     result: { deleted: outcome === 'deleted' ? 1 : 0, provided: cluster, outcome },
   };
 }
