@@ -52,7 +52,14 @@ const LAYERS = [
   // For machines: they read the inventory too, and have no key of anybody.
   ...['receive', 'metrics'].map((door) => ({
     folder: `src/gateway/${door}`,
-    may: [...SHARED, 'src/contracts', 'src/inventory', 'src/gateway/budget', 'src/gateway/listening'],
+    may: [
+      ...SHARED,
+      'src/contracts',
+      'src/inventory',
+      'src/gateway/budget',
+      'src/gateway/http',
+      'src/gateway/listening',
+    ],
     never: /^@temporalio\/(worker|workflow|activity|testing)/,
   })),
   // Stands between people and Temporal, and knows neither clusters nor keys.
