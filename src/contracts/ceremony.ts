@@ -1,5 +1,5 @@
 import type { Attested } from './run-facts';
-import type { TokenUse } from './runbook-inputs';
+import type { TokenUse } from './input-members';
 
 /** Kinds of secrets that may pass through Temporal, sealed. */
 export type SealedKind = 'operation-token' | 'batch-token';

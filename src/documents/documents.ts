@@ -1,11 +1,11 @@
 import { sha256 } from '@noble/hashes/sha2.js';
-import { base64urlnopad } from '@scure/base';
 import { CompactSign, compactVerify } from 'jose';
 import type { CryptoKey, JWK, KeyObject } from 'jose';
 import { z } from 'zod';
 import { jsonIn } from '../contracts/words';
 import { RunbookError } from '../errors';
 import type { SigningKey } from './signing-keys';
+import { encodeBase64url, decodeBase64url } from './base64url';
 
 /** The kinds of signed document (protocol: "Documents that cross trust borders"). */
 export const DOCUMENT_TYPES = {
@@ -138,19 +138,4 @@ export async function verifyDocument(
     kid: parsed.data.kid,
     signer: key.name,
   };
-}
-
-/** Unpadded base64url of `bytes`. */
-export function encodeBase64url(bytes: Uint8Array): string {
-  return base64urlnopad.encode(bytes);
-}
-
-/** The bytes of strict unpadded base64url. Undefined if re-encoding does not give the same string. */
-export function decodeBase64url(text: string): Uint8Array | undefined {
-  try {
-    const bytes = base64urlnopad.decode(text);
-    return base64urlnopad.encode(bytes) === text ? bytes : undefined;
-  } catch {
-    return undefined;
-  }
 }

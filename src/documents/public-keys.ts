@@ -2,7 +2,7 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { hex } from '@scure/base';
 import type { JWK } from 'jose';
 import { spelled } from '../contracts/words';
-import { decodeBase64url, encodeBase64url } from './documents';
+import { decodeBase64url, encodeBase64url } from './base64url';
 
 /** An Ed25519 public key, listed in the inventory and the pins as `<kid>:<x>`. */
 export interface PublicKeyEntry {

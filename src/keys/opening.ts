@@ -1,4 +1,5 @@
-import { decodeBase64url, claimedHeader } from '../documents/documents';
+import { claimedHeader } from '../documents/documents';
+import { decodeBase64url } from '../documents/base64url';
 import { ENVELOPES } from '../documents/envelope';
 import type { EnvelopeKind } from '../documents/envelope';
 import { SHARE_BYTES, parseOperationToken } from '../documents/key-shares';
