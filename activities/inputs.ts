@@ -13,8 +13,8 @@ import {
 } from '../src/contracts/runbook-inputs';
 import type { RunbookName } from '../src/contracts/names';
 import { RUNBOOK_NAMES, SNAPSHOT_EVENTS } from '../src/contracts/names';
-import { GATE_NAMES } from '../src/contracts/plan';
 import { CONTROL_ACTIONS } from '../src/contracts/signals';
+import { GATE_NAMES } from '../src/contracts/gates';
 import { RunbookError } from '../src/errors';
 
 type InputOf<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];

@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { inputFields, RUNBOOK_PURPOSES } from '../src/cli/commands/runbooks';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
-import { GATE_NAMES, OPERATION_GATES } from '../src/contracts/plan';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
+import { GATE_NAMES, OPERATION_GATES } from '../src/contracts/gates';
 import { ROOT, codeBlocks, page } from './support/documents';
 import { EVENT_LIMITS } from './support/matrix';
 

@@ -1,5 +1,4 @@
 import { nextCommandOf } from '../../src/contracts/next-commands';
-import type { GateName } from '../../src/contracts/plan';
 import { withNext } from '../../src/contracts/receipts';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
@@ -7,6 +6,7 @@ import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { isUndecodable } from '../../src/contracts/signals';
 import type { ControlAction, DecisionAction, SignalName } from '../../src/contracts/signals';
 import { escapeUntrusted } from '../../src/contracts/words';
+import type { GateName } from '../../src/contracts/gates';
 import { isRunbookError, orElse, RunbookError } from '../../src/errors';
 import { approversOf, countsIn, decidersOf, findCluster, findDeployment } from '../../src/inventory';
 import type { DocumentContext, RunContext, VerifiedApproval, VerifiedControl, VerifiedDecision } from '../../src/keys';

@@ -2,9 +2,10 @@ import type { OnDeployment, PathsFilterFacts, Quiesce } from '../../src/contract
 import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { RunbookName } from '../../src/contracts/names';
-import type { Check, GateName } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind, TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
+import type { GateName } from '../../src/contracts/gates';
 import { drSetOf, findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { applicable, gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';

@@ -1,7 +1,8 @@
 import { access, constants } from 'node:fs/promises';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { WalSample } from '../../src/contracts/observations';
-import type { Check, GateName } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
+import type { GateName } from '../../src/contracts/gates';
 import { errnoOf } from '../../src/errors';
 import {
   TRUSTED,

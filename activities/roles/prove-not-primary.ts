@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { GateName } from '../../src/contracts/gates';
 import { RunbookError, orElse } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { RecordedActivity, RunHistory } from '../../src/report/run-history';

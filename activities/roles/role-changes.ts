@@ -7,8 +7,9 @@ import type {
   SecondaryToken,
 } from '../../src/contracts/activities';
 import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
-import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
+import type { AllowedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
+import type { GatedOperation } from '../../src/contracts/gates';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import {
   demandSameOutage,

@@ -1,7 +1,7 @@
 import type { Authority, OnCluster } from '../../src/contracts/activities';
 import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { GatedOperation } from '../../src/contracts/plan';
+import type { GatedOperation } from '../../src/contracts/gates';
 import { RunbookError, orElse } from '../../src/errors';
 import { openValue } from '../../src/keys';
 import { verifyOneOf, verifyOperation } from '../approvals/authority';

@@ -1,9 +1,10 @@
 import type { CeremonyHandle, OperationTokenReference, OwnAttempt, Sealed } from './ceremony';
 import type { NotificationFacts } from './notifications';
 import type { ClusterObservation, WalIndex } from './observations';
-import type { Check, GateName, PlanDocument } from './plan';
+import type { Check, PlanDocument } from './plan';
 import type { Attested, Finding, RunObjectives } from './run-facts';
 import type { OutsideSecondary, QuiesceMethod, ReplicationKind, TokenUse } from './runbook-inputs';
+import type { GateName } from './gates';
 
 /*
  * Inputs and results of activities that more than one of them, or a workflow, knows by name. Names only: no address, path or

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { OPERATION_GATES } from './plan';
-import type { GatedOperation } from './plan';
 import type { DeepReadonly } from './run-facts';
 import { CONTROL_ACTIONS, DECISION_ACTIONS } from './signals';
+import type { GatedOperation } from './gates';
+import { OPERATION_GATES } from './gates';
 
 /* What people approve, and what they sign (protocol.md). Schemas: not for workflow code, whose bundle has no schema library. */
 

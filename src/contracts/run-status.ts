@@ -1,8 +1,8 @@
 import type { Asked, NextCommand } from './next-commands';
 import type { RunbookName } from './names';
-import type { GateName } from './plan';
 import type { Attested, Finding, Receipt, RunOutcome, RunPhase } from './run-facts';
 import type { DecisionAction } from './signals';
+import type { GateName } from './gates';
 
 /** What a run waits for, and the exact command for each missing person. */
 export type Waiting =

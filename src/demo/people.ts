@@ -5,8 +5,8 @@ import type { Progress } from '../cli/render-status';
 import { readRunView } from '../cli/run';
 import type { RunView, TemporalSession } from '../cli/run';
 import { deploymentWorkflowId } from '../contracts/names';
-import type { GateName } from '../contracts/plan';
 import type { RunStatus } from '../contracts/run-status';
+import type { GateName } from '../contracts/gates';
 import { createHolderKey, formatPublicKey, generatePassphrase } from '../keys';
 import type { Stage } from './stage';
 

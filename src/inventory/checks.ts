@@ -1,6 +1,6 @@
-import { GATE_NAMES } from '../contracts/plan';
-import type { GateName } from '../contracts/plan';
 import { inputMistakes, RUNBOOK_INPUTS } from '../contracts/runbook-inputs';
+import type { GateName } from '../contracts/gates';
+import { GATE_NAMES } from '../contracts/gates';
 import type { ParsedDeployment, ParsedGate, ParsedInventory, Person } from './schema';
 import { listed } from './lookup';
 import type { Mistake } from './schema-values';

@@ -4,8 +4,8 @@ import type { SigningKey } from '../documents/signing-keys';
 import { errnoOf, RunbookError } from '../errors';
 import { Secret } from '../secret';
 import type { SecretKind } from '../secret';
-import type { GateName } from '../contracts/plan';
 import type { Attestation } from '../contracts/run-facts';
+import type { GateName } from '../contracts/gates';
 import type { ClusterEntry, Deployment, Inventory } from './load';
 import type { CredentialSource, Person } from './schema';
 

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { GATE_NAMES } from '../contracts/plan';
-import type { GateName } from '../contracts/plan';
 import { SNAPSHOT_EVENTS } from '../contracts/names';
 import { NOTIFICATION_EVENTS } from '../contracts/notifications';
 import { pathsFilter, quiesceMethod, tokenSourceChoice } from '../contracts/input-members';
+import type { GateName } from '../contracts/gates';
+import { GATE_NAMES } from '../contracts/gates';
 import { parsePublicKey } from '../documents/public-keys';
 import {
   absolutePath,

@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 import type { z } from 'zod';
 import { nextCommandOf } from '../contracts/next-commands';
-import type { GateName } from '../contracts/plan';
 import type { Attestation, Principal } from '../contracts/run-facts';
 import { approvalPayload, controlPayload, decisionPayload } from '../contracts/payloads';
 import type { ApprovalPayload, ControlPayload, DecisionPayload } from '../contracts/payloads';
 import { unwrapDocument } from '../contracts/signals';
 import type { ControlAction } from '../contracts/signals';
+import type { GateName } from '../contracts/gates';
 import { RunbookError } from '../errors';
 import { claimedPayload, DOCUMENT_TYPES, verifyDocument } from '../documents/documents';
 import type { DocumentType } from '../documents/documents';

@@ -5,8 +5,9 @@
 import { randomUUID } from 'node:crypto';
 import type { RunbookActivities } from '../../activities';
 import type { Authority } from '../../src/contracts/activities';
-import { GATE_NAMES, OPERATION_GATES } from '../../src/contracts/plan';
-import type { AllowedOperation, GatedOperation } from '../../src/contracts/plan';
+import type { AllowedOperation } from '../../src/contracts/plan';
+import type { GatedOperation } from '../../src/contracts/gates';
+import { GATE_NAMES, OPERATION_GATES } from '../../src/contracts/gates';
 import { revokeSecondary } from '../../src/simulator/roles';
 import { DEPLOYMENT, failedOf, openBench, planWith } from '../support/activity-environment';
 import type { ActivityBench, Failed } from '../support/activity-environment';

@@ -4,11 +4,11 @@
  * counts as a document of somebody who may decide here, made for this run and this order.
  */
 import type { Authority } from '../../src/contracts/activities';
-import type { GateName } from '../../src/contracts/plan';
 import { DECISION_ACTIONS } from '../../src/contracts/signals';
 import type { ControlAction } from '../../src/contracts/signals';
 import { terminalText } from '../../src/contracts/words';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import type { GateName } from '../../src/contracts/gates';
 import { failoverInputDigest } from '../../src/keys';
 import { findDeployment } from '../../src/inventory';
 import { DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';

@@ -1,5 +1,5 @@
 import type { Authority } from '../../src/contracts/activities';
-import type { GatedOperation } from '../../src/contracts/plan';
+import type { GatedOperation } from '../../src/contracts/gates';
 import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { until } from '../support/by-hand';

@@ -1,6 +1,6 @@
 import { ArrivedSignals } from '../../activities/approvals/arrived-signals';
-import type { GateName } from '../../src/contracts/plan';
 import type { Waiting } from '../../src/contracts/run-status';
+import type { GateName } from '../../src/contracts/gates';
 import { waitingText } from '../../src/words/status';
 import { currentDetails } from '../../workflows/engine/current-details';
 import { approvalOf } from './people';

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
-import type { GateName } from '../../src/contracts/plan';
 import type { Report } from '../../src/contracts/report';
 import type { Receipt } from '../../src/contracts/run-facts';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import type { ControlAction, DecisionAction } from '../../src/contracts/signals';
 import { QUERIES } from '../../src/contracts/signals';
+import type { GateName } from '../../src/contracts/gates';
 import { approveAgain, approveLongAgo } from './aged-approvals';
 import { approvalOf, controlOf, decisionOf, envelopeOf } from './people';
 import type { Scenario } from './scenario';

@@ -1,9 +1,10 @@
 import type { Assessment, Authority } from '../../src/contracts/activities';
-import type { GateName, PlanDocument } from '../../src/contracts/plan';
+import type { PlanDocument } from '../../src/contracts/plan';
 import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
 import type { ChangeWindow } from '../../src/contracts/runbook-inputs';
 import { CHECK_FAILED } from '../../src/contracts/run-status';
 import type { Finding } from '../../src/contracts/run-facts';
+import type { GateName } from '../../src/contracts/gates';
 import type { FailureFacts } from './failures';
 import { RunStopped, failureFacts, stepFailure } from './failures';
 import { passGate } from './gates';

@@ -1,11 +1,11 @@
 import { workflowInfo } from '@temporalio/workflow';
 import type { Assessment } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
-import type { GateName } from '../../src/contracts/plan';
 import { withNext } from '../../src/contracts/receipts';
 import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import { unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem } from '../../src/contracts/signals';
+import type { GateName } from '../../src/contracts/gates';
 import { checks } from './activity-calls';
 import { RunStopped } from './failures';
 import type { Run } from './run';

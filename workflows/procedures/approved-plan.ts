@@ -1,7 +1,8 @@
 import type { Assessment } from '../../src/contracts/activities';
 import type { CeremonyTarget, KeptToken } from '../../src/contracts/ceremony';
-import type { GateName, PlanDocument } from '../../src/contracts/plan';
+import type { PlanDocument } from '../../src/contracts/plan';
 import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inputs';
+import type { GateName } from '../../src/contracts/gates';
 import type { StepCalls } from '../engine/activity-calls';
 import { Approvals, awaitWindow, planned, refusalOf } from '../engine/approvals';
 import { passGate } from '../engine/gates';

@@ -1,8 +1,8 @@
 import type { MarkerResult } from '../../activities/evidence/data-evidence';
 import type { ClientHooks } from '../../src/contracts/activities';
 import { COMPARE_STEP } from '../../src/contracts/names';
-import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { GateName } from '../../src/contracts/gates';
 import type { Approvals } from '../engine/approvals';
 import type { FailureFacts } from '../engine/failures';
 import { OutageDecision, RunStopped, StepFailed, TakenOver, isStop, readInOutage } from '../engine/failures';

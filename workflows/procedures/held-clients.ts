@@ -1,7 +1,7 @@
 import type { ClientHooks, HeldClients, Quiesce } from '../../src/contracts/activities';
 import { quotaName } from '../../src/contracts/names';
-import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { GateName } from '../../src/contracts/gates';
 import { workflowInfo } from '@temporalio/workflow';
 import type { StepCalls } from '../engine/activity-calls';
 import type { Approvals } from '../engine/approvals';

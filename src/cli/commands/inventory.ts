@@ -13,7 +13,7 @@ import {
 import type { PolicyKind } from '../../../activities/tokens/policies';
 import { RUNBOOK_NAMES } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
-import { GATE_NAMES } from '../../contracts/plan';
+import { GATE_NAMES } from '../../contracts/gates';
 import { isRunbookError } from '../../errors';
 import {
   approversOf,
