@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { RUNBOOK_NAMES, deploymentWorkflowId, webUiLink } from '../../src/contracts/names';
 import { nextCommandOf, shellLine } from '../../src/contracts/next-commands';
-import type { NextCommand } from '../../src/contracts/next-commands';
 import { NOTIFICATION_EVENTS, SEEN, SERVICE_ALARMS } from '../../src/contracts/notifications';
 import type { Notification, NotificationEvent, Seen } from '../../src/contracts/notifications';
 import { readinessResult } from '../../src/contracts/readiness';
 import { escapeUntrusted, verdictsText } from '../../src/contracts/words';
 import { runOutcome } from '../../src/contracts/run-facts';
 import { GATE_NAMES } from '../../src/contracts/gates';
+import type { NextCommand } from '../../src/contracts/run-status';
 import { ERROR_CODES, RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';

@@ -1,17 +1,8 @@
-import type { Attested } from './run-facts';
-import type { RunStatus, Waiting } from './run-status';
+import type { RunStatus, Waiting, NextCommand, Asked } from './run-status';
 import type { TokenUse } from './input-members';
 import type { RunbookName } from './names';
 import type { ControlAction } from './signals';
 import { attestedName, escapeUntrusted } from './words';
-
-/** Something that a person can do next, with the exact command. */
-export interface NextCommand {
-  readonly who: string;
-  readonly command: string;
-  /** Set if a key holder stands by: they may give their share, but were not asked directly. */
-  readonly as?: 'stand-by';
-}
 
 /** A word as a shell takes it, quoted only where it must be. */
 export function shellWord(word: string): string {
@@ -98,17 +89,6 @@ export const GIVEN_AS_TOKEN =
   "Asked for: the TOKEN, generated with the service's own command line. Never a key share, never a root token";
 
 const OF_HOLDERS: ReadonlySet<Waiting['for']> = new Set(['shares', 'rehearsal', 'action']);
-
-/** What key holders are asked for, and on whose word. The signed invitation says it too, and only that counts for them. */
-export interface Asked {
-  readonly kind: 'operation-token' | 'root-token' | 'rehearsal';
-  /** None in a rehearsal. */
-  readonly targets: readonly { readonly cluster: string; readonly uses: readonly (keyof typeof USE_WORDS)[] }[];
-  readonly requestedBy: Attested;
-  readonly reason: string;
-  /** The token itself is asked for, which people generated with the command line of the service. Never a key share. */
-  readonly collects?: 'tokens' | undefined;
-}
 
 /** The request in a few lines, each one line whatever people wrote: clusters and uses, who asks, why. */
 export function askedText({ kind, targets, requestedBy, reason, collects }: Asked): string[] {

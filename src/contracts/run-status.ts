@@ -1,4 +1,4 @@
-import type { Asked, NextCommand } from './next-commands';
+import type { TokenUse } from './input-members';
 import type { RunbookName } from './names';
 import type { Attested, Finding, Receipt, RunOutcome, RunPhase } from './run-facts';
 import type { DecisionAction } from './signals';
@@ -192,4 +192,23 @@ type FindingsAndLeft = Required<Pick<RunStatus, 'findings' | 'leftToDo'>>;
 /** The alarms first, whatever came before them. */
 export function alarmsFirst<F extends Finding>(findings: readonly F[]): F[] {
   return [...findings.filter(isOrphanAlarm), ...findings.filter((each) => !isOrphanAlarm(each))];
+}
+
+/** Something that a person can do next, with the exact command. */
+export interface NextCommand {
+  readonly who: string;
+  readonly command: string;
+  /** Set if a key holder stands by: they may give their share, but were not asked directly. */
+  readonly as?: 'stand-by';
+}
+
+/** What key holders are asked for, and on whose word. The signed invitation says it too, and only that counts for them. */
+export interface Asked {
+  readonly kind: 'operation-token' | 'root-token' | 'rehearsal';
+  /** None in a rehearsal. */
+  readonly targets: readonly { readonly cluster: string; readonly uses: readonly (TokenUse | 'root-token.generate')[] }[];
+  readonly requestedBy: Attested;
+  readonly reason: string;
+  /** The token itself is asked for, which people generated with the command line of the service. Never a key share. */
+  readonly collects?: 'tokens' | undefined;
 }

@@ -1,6 +1,5 @@
 import { askedNow, commandsFor } from '../contracts/next-commands';
-import type { NextCommand } from '../contracts/next-commands';
-import type { Waiting, CarryingOut, RunStatus, TimelineStep } from '../contracts/run-status';
+import type { Waiting, CarryingOut, RunStatus, TimelineStep, NextCommand } from '../contracts/run-status';
 import { attestedName, escapeUntrusted, keyShares } from '../contracts/words';
 import type { Finding, Receipt } from '../contracts/run-facts';
 import { CHECK_FAILED, urgentFindings } from '../contracts/run-status';

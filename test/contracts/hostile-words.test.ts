@@ -12,7 +12,6 @@ import { wrapped } from '../../src/cli/text';
 import { summaryLines } from '../../src/cli/read-report';
 import type { RunView } from '../../src/cli/run';
 import { askedText } from '../../src/contracts/next-commands';
-import type { Asked } from '../../src/contracts/next-commands';
 import type { Check } from '../../src/contracts/plan';
 import {
   inCode,
@@ -26,7 +25,7 @@ import {
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { Report } from '../../src/contracts/report';
 import type { Attested } from '../../src/contracts/run-facts';
-import type { RunStatus, Waiting } from '../../src/contracts/run-status';
+import type { RunStatus, Waiting, Asked } from '../../src/contracts/run-status';
 import type { CeremonyRequest } from '../../src/documents/ceremony-request';
 import type { Inventory } from '../../src/inventory';
 import { renderHtml, renderMarkdown } from '../../src/report/render';

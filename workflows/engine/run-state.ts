@@ -2,10 +2,9 @@ import { setCurrentDetails, upsertMemo, workflowInfo } from '@temporalio/workflo
 import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/run-status';
 import type { SiteFacts } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
-import type { Asked } from '../../src/contracts/next-commands';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Attested, Finding, Receipt, RunFact, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
-import type { CarryingOut, RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
+import type { CarryingOut, RunMemo, RunStatus, TimelineStep, Waiting, Asked } from '../../src/contracts/run-status';
 import type { RunEnding, RunRecord } from '../../src/report/run-record';
 import { carryingOutText, waitedFor } from '../../src/words/status';
 import { currentDetails } from './current-details';
