@@ -9,31 +9,9 @@ import { redact } from '../secret';
 import { crossChecks } from './checks';
 import { findDeployment, hasJoined } from './lookup';
 import { inventorySchema } from './schema';
-import type { BatchTokenSource, ParsedDeployment, ParsedInventory, Person } from './schema';
+import type { ParsedDeployment, ParsedInventory, ClusterEntry, Deployment, Inventory } from './schema';
 import { mistakesOf } from './schema-values';
 import type { Mistake } from './schema-values';
-
-/** One cluster: the API addresses of its nodes and the sources of its credentials. */
-export type ClusterEntry = Readonly<Omit<Parsed<ParsedDeployment['clusters']>, 'batchToken'>> & {
-  readonly batchToken?: BatchTokenSource | undefined;
-  readonly deployment: string;
-  /** The DR set to which it belongs. This is membership, not a role. */
-  readonly drSet: string;
-};
-type Parsed<M> = M extends ReadonlyMap<string, infer T> ? T : never;
-
-/** A named group of clusters that replicate among themselves. States membership, never roles. */
-export type Deployment = Readonly<Omit<ParsedDeployment, 'clusters'>> & {
-  readonly clusters: ReadonlyMap<string, ClusterEntry>;
-  /** Holders and stand-by holders on the roster whose key is not listed yet. */
-  readonly notJoined: readonly string[];
-};
-
-/** Everything that the worker knows about the site. */
-export interface Inventory extends Pick<ParsedInventory, 'temporal' | 'workers' | 'triggers'> {
-  readonly people: ReadonlyMap<string, Person>;
-  readonly deployments: ReadonlyMap<string, Deployment>;
-}
 
 /**
  * Loads and checks the inventory file.

@@ -6,8 +6,7 @@ import { Secret } from '../secret';
 import type { SecretKind } from '../secret';
 import type { Attestation } from '../contracts/run-facts';
 import type { GateName } from '../contracts/gates';
-import type { ClusterEntry, Deployment, Inventory } from './load';
-import type { CredentialSource, Person } from './schema';
+import type { CredentialSource, Person, ClusterEntry, Deployment, Inventory } from './schema';
 
 export const listed = (names: Iterable<string>): string => [...names].sort().join(', ') || 'none';
 

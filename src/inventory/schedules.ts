@@ -1,6 +1,6 @@
 import { walSamplerIdPrefix } from '../contracts/observations';
 import type { InputOf } from '../contracts/runbook-inputs';
-import type { Deployment } from './load';
+import type { Deployment } from './schema';
 
 /** A Schedule that the inventory asks for: it starts a run that nobody waits for. */
 export interface WantedSchedule {

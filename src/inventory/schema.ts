@@ -442,3 +442,26 @@ export type CommandHook = Extract<HookEntry, { kind: 'command' }>;
 export type CallHook = Extract<HookEntry, { kind: 'call' }>;
 /** A target that is notified of what happens in runs. */
 export type NotificationTarget = Readonly<z.infer<typeof notifications>[number]>;
+
+/** One cluster: the API addresses of its nodes and the sources of its credentials. */
+export type ClusterEntry = Readonly<Omit<Parsed<ParsedDeployment['clusters']>, 'batchToken'>> & {
+  readonly batchToken?: BatchTokenSource | undefined;
+  readonly deployment: string;
+  /** The DR set to which it belongs. This is membership, not a role. */
+  readonly drSet: string;
+};
+
+type Parsed<M> = M extends ReadonlyMap<string, infer T> ? T : never;
+
+/** A named group of clusters that replicate among themselves. States membership, never roles. */
+export type Deployment = Readonly<Omit<ParsedDeployment, 'clusters'>> & {
+  readonly clusters: ReadonlyMap<string, ClusterEntry>;
+  /** Holders and stand-by holders on the roster whose key is not listed yet. */
+  readonly notJoined: readonly string[];
+};
+
+/** Everything that the worker knows about the site. */
+export interface Inventory extends Pick<ParsedInventory, 'temporal' | 'workers' | 'triggers'> {
+  readonly people: ReadonlyMap<string, Person>;
+  readonly deployments: ReadonlyMap<string, Deployment>;
+}

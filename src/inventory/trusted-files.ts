@@ -3,7 +3,7 @@ import { lstat, realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Stats } from 'node:fs';
 import { errnoOf } from '../errors';
-import type { Inventory } from './load';
+import type { Inventory } from './schema';
 
 const FILE_MEMBERS: ReadonlySet<string> = new Set(['file', 'caFile', 'certificateFile', 'keyFile']);
 
