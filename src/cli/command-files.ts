@@ -1,7 +1,7 @@
 /* Each command loads its modules on demand: a holder's `share` must not wait for the simulated service to load. */
 /* eslint-disable @typescript-eslint/no-require-imports -- an import would load every command */
 import type { Command } from 'commander';
-import type { CommandHost } from './command';
+import type { CommandHost } from './command-host';
 
 /** The export of each file in `commands/`. */
 export interface CommandModule {

@@ -2,12 +2,12 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { COMMAND_FILES, LEFT_OUT } from './command-files';
 import type { CommandFile } from './command-files';
 import type { CliContext } from './context';
-import type { ExitCode } from './errors';
 import { deploymentWorkflowId } from '../contracts/names';
 import { jsonText } from '../contracts/words';
 import type { ConnectionFlags } from '../worker/connection';
 import type * as runModule from './run';
 import type { TemporalSession } from './run';
+import type { CommandHost } from './command-host';
 
 /** Options that every command has. */
 export interface CommonOptions {
@@ -16,12 +16,6 @@ export interface CommonOptions {
 
 /** Options of the commands that talk to a Temporal server. */
 export type ServerOptions = CommonOptions & ConnectionFlags;
-
-/** The context of a command, and where it reports its exit code. */
-export interface CommandHost {
-  readonly context: CliContext;
-  readonly finish: (code: ExitCode) => void;
-}
 
 /**
  * A new command with the common options, and with examples below its help.

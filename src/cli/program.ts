@@ -1,7 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import { programVersion } from '../dev-server/locations';
 import type { CliContext } from './context';
-import type { CommandHost } from './command';
 import { GROUPS, SUMMARIES, loadCommands } from './command';
 import { LEFT_OUT } from './command-files';
 import { EXIT, exitCodeOf, printError } from './errors';
@@ -12,6 +11,7 @@ import { terminalLine } from '../contracts/words';
 import { environmentLines } from './environment';
 import { withPersonalSettings } from './personal-settings';
 import { colored, wrapped } from './text';
+import type { CommandHost } from './command-host';
 
 /**
  * The command line, with every command's action bound to `host`.

@@ -13,9 +13,9 @@ import type { ConnectionFlags } from '../worker/connection';
 import { DATA_CONVERTER } from '../worker/data-converter';
 import { versionOf } from '../worker/settings';
 import { temporalError } from '../worker/temporal-away';
-import type { CommandHost } from './command';
 import type { CliContext } from './context';
 import { EXIT, refusalIn } from './errors';
+import type { CommandHost } from './command-host';
 import { durationText } from '../contracts/words';
 
 const CONNECT_TIMEOUT_MS = 3_000;

@@ -14,7 +14,7 @@ import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument } from '../documents/documents';
 import { firstValue } from '../report/run-history';
 import { number, printResult, withRun, withServerOptions } from './command';
-import type { CommandHost, ServerOptions } from './command';
+import type { ServerOptions } from './command';
 import type { CliContext } from './context';
 import { EXIT } from './errors';
 import { receiptLines } from './render-status';
@@ -22,6 +22,7 @@ import { queryStatus, waitVisibly } from './run';
 import type { RunReference, TemporalSession } from './run';
 import { refusePlainShare, signingKey } from './secret-input';
 import type { SigningOptions } from './secret-input';
+import type { CommandHost } from './command-host';
 import { jsonText } from '../contracts/words';
 
 export const NAME_OPTION = [

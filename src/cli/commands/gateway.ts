@@ -15,8 +15,9 @@ import { DATA_CONVERTER } from '../../worker/data-converter';
 import { connectionSettings, DIRECTLY, lazyUntilClosed, plainText } from '../../worker/connection';
 import { inventoryPath, taskQueueSetting } from '../../worker/settings';
 import { newCommand, withServerOptions } from '../command';
-import type { CommandHost, ServerOptions } from '../command';
+import type { ServerOptions } from '../command';
 import type { CliContext } from '../context';
+import type { CommandHost } from '../command-host';
 
 export const commands = (host: CommandHost): Command[] => [gatewayCommand(host)];
 

@@ -7,7 +7,7 @@ import { hasJoined, loadInventory, readSigningKey } from '../../inventory';
 import { formatPublicKey, spokenFingerprint } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
 import { collect, newCommand, printResult } from '../command';
-import type { CommandHost, CommonOptions } from '../command';
+import type { CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { ignoredVariables } from '../environment';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
@@ -32,6 +32,7 @@ import type { Site } from '../setup/files';
 import { makeLogin, USUAL_MOUNT } from '../setup/login';
 import type { AppRole } from '../setup/login';
 import { filled } from '../text';
+import type { CommandHost } from '../command-host';
 import { joinLine } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [initCommand(host)];

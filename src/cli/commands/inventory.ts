@@ -34,7 +34,7 @@ import { SOUND_CA_FILES, caFileFaults } from '../../vault';
 import { createLogger } from '../../worker/logging';
 import { inventoryPath } from '../../worker/settings';
 import { newCommand, printResult } from '../command';
-import type { CommandHost, CommonOptions } from '../command';
+import type { CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { ignoredVariables } from '../environment';
 import { exitCodeOfVerdicts } from '../errors';
@@ -42,6 +42,7 @@ import { pointLines } from '../render-plan';
 import type { Point } from '../render-plan';
 import { confirmed, readTextFile } from '../secret-input';
 import { filled } from '../text';
+import type { CommandHost } from '../command-host';
 import { readKeyLine } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [inventoryCommand(host), policyCommand(host)];

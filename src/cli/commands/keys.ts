@@ -19,7 +19,7 @@ import {
 import type { PublicKeyEntry } from '../../keys';
 import { Secret } from '../../secret';
 import { newCommand, printResult } from '../command';
-import type { CommandHost, CommonOptions } from '../command';
+import type { CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT, pinsPath } from '../invitation';
 import {
@@ -30,6 +30,7 @@ import {
   withPersonalSettings,
 } from '../personal-settings';
 import { confirmed, writeSecretFile, personalFolder, personalKeyFile, readTextFile, signingKey } from '../secret-input';
+import type { CommandHost } from '../command-host';
 import { shellLine } from '../../contracts/next-commands';
 import { oneLine } from '../../contracts/words';
 

@@ -12,10 +12,11 @@ import { connectionSettings, plainText } from '../../worker/connection';
 import { inventoryPath } from '../../worker/settings';
 import { startWorker } from '../../worker/start-worker';
 import { newCommand } from '../command';
-import type { CommandHost, CommonOptions } from '../command';
+import type { CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT } from '../errors';
 import { readTextFile } from '../secret-input';
+import type { CommandHost } from '../command-host';
 
 export const commands = (host: CommandHost): Command[] => [
   workerCommand(host),

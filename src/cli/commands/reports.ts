@@ -8,7 +8,7 @@ import { RunbookError } from '../../errors';
 import { renderHtml, renderMarkdown } from '../../report/render';
 import { digestOf, markIn } from '../../report/run-history';
 import { newCommand, printResult, withRun, withRunSession, withServerOptions, withSession, number } from '../command';
-import type { CommandHost, ServerOptions } from '../command';
+import type { ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, isNoRun } from '../errors';
 import type { ExitCode } from '../errors';
@@ -17,6 +17,7 @@ import { Progress } from '../render-status';
 import { describe, readRunView } from '../run';
 import type { RunReference, TemporalSession } from '../run';
 import { readTextFile } from '../secret-input';
+import type { CommandHost } from '../command-host';
 import { escapeUntrusted, jsonText } from '../../contracts/words';
 
 export const commands = (host: CommandHost): Command[] => [watchCommand(host), reportCommand(host)];

@@ -6,10 +6,11 @@ import { RUNBOOK_INPUTS, TYPE_WORDS, inputMistakes } from '../../contracts/runbo
 import { jsonIn } from '../../contracts/words';
 import { RunbookError } from '../../errors';
 import { newCommand, printResult } from '../command';
-import type { CommandHost, CommonOptions } from '../command';
+import type { CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { readTextFile, refusePlainShare } from '../secret-input';
 import { columns, meant } from '../text';
+import type { CommandHost } from '../command-host';
 
 export const commands = (host: CommandHost): Command[] => [runbooksCommand(host)];
 

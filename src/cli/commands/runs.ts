@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { PLAN_ID, RUNBOOK_NAMES } from '../../contracts/names';
 import { commandsFor, shellWord } from '../../contracts/next-commands';
 import { newCommand, number, printResult, withRun, withRunSession, withServerOptions, withSession } from '../command';
-import type { CommandHost, ServerOptions } from '../command';
+import type { ServerOptions } from '../command';
 import { EXIT } from '../errors';
 import { statusLines } from '../render-status';
 import { readRunView } from '../run';
@@ -14,6 +14,7 @@ import { runOutcome } from '../../contracts/run-facts';
 import type { RunOutcome } from '../../contracts/run-facts';
 import { fieldsOf, textOf } from '../../report/run-record';
 import { columns } from '../text';
+import type { CommandHost } from '../command-host';
 
 export const commands = (host: CommandHost): Command[] => [listCommand(host), statusCommand(host)];
 

@@ -8,11 +8,12 @@ import { SCHEDULED_RUNBOOKS, findDeployment, loadInventory, scheduleIdOf, wanted
 import type { WantedSchedule } from '../../inventory';
 import { inventoryPath, taskQueueSetting } from '../../worker/settings';
 import { SUMMARIES, newCommand, printResult, withServerOptions, withSession } from '../command';
-import type { CommandHost, ServerOptions } from '../command';
+import type { ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfVerdicts } from '../errors';
 import { pointLines } from '../render-plan';
 import type { Point } from '../render-plan';
+import type { CommandHost } from '../command-host';
 
 export const commands = (host: CommandHost): Command[] => [schedulesCommand(host)];
 

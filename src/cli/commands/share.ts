@@ -17,7 +17,7 @@ import { parseOperationToken, parseShare } from '../../documents/key-shares';
 import { RunbookError } from '../../errors';
 import { publicKeyOf } from '../../keys';
 import { newCommand, printResult, withRun, withRunSession, withServerOptions, collect, workflowIdOf } from '../command';
-import type { CommandHost, ServerOptions, CommonOptions } from '../command';
+import type { ServerOptions, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { fetchInvitation, readAndConfirm } from '../invitation';
 import type { ExpectedRun, HolderOptions } from '../invitation';
@@ -25,6 +25,7 @@ import { describe } from '../run';
 import { readSecret, readTextFile, signingKey } from '../secret-input';
 import { HOLDER_OPTION, giveSignal, personOf, withStatementOptions } from '../signals';
 import type { StatementOptions } from '../signals';
+import type { CommandHost } from '../command-host';
 import { jsonText } from '../../contracts/words';
 
 export const commands = (host: CommandHost): Command[] => [

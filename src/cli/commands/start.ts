@@ -12,7 +12,7 @@ import { changeText, verdictsText, verdictWords, escapeUntrusted, inLines, jsonI
 import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult, withServerOptions, withSession, number } from '../command';
-import type { CommandHost, ServerOptions } from '../command';
+import type { ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, exitCodeOfVerdicts, refusalIn } from '../errors';
 import { pointLines, planLines } from '../render-plan';
@@ -22,6 +22,7 @@ import { buildInput, inputFields, runbookName } from './runbooks';
 import type { CheckedInput } from './runbooks';
 import { withSigningOptions } from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
+import type { CommandHost } from '../command-host';
 import { orderTakeOver } from './statements';
 
 export const commands = (host: CommandHost): Command[] => [

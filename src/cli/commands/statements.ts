@@ -9,7 +9,6 @@ import { GATE_NAMES } from '../../contracts/gates';
 import { RunbookError } from '../../errors';
 import { failoverInputDigest } from '../../keys';
 import { newCommand, withRunSession } from '../command';
-import type { CommandHost } from '../command';
 import { approvalLines, unsignedLines } from '../render-plan';
 import { describe, readAnsweredView } from '../run';
 import type { TemporalSession } from '../run';
@@ -25,6 +24,7 @@ import {
   withStatementOptions,
 } from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
+import type { CommandHost } from '../command-host';
 
 /** The commands that send a person's statement to a run: an approval, a decision, an order. */
 export function commands(host: CommandHost): Command[] {
