@@ -16,10 +16,11 @@ import { writeReportFiles } from '../report/render';
 import { slotPath } from './clients';
 import { PLAIN } from './payments';
 import type { Payments } from './payments';
-import { Cast, DEPLOYMENT, follow, OPERATOR } from './people';
+import { DEPLOYMENT, OPERATOR } from './people';
 import { startStage } from './stage';
 import type { Stage } from './stage';
 import { Story } from './story';
+import { Cast, follow } from './cast';
 
 /** Checks that the new primary has every write that was acknowledged to the clients. */
 async function clientsSawEverything({ payments }: Stage, say: (line: string) => void): Promise<boolean> {

@@ -1,14 +1,8 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import type { Progress } from '../cli/render-status';
-import { readRunView } from '../cli/run';
-import type { RunView, TemporalSession } from '../cli/run';
 import { deploymentWorkflowId } from '../contracts/names';
-import type { RunStatus } from '../contracts/run-status';
 import type { GateName } from '../contracts/gates';
 import { createHolderKey, formatPublicKey, generatePassphrase } from '../keys';
-import type { Stage } from './stage';
 
 /** The name of the simulated deployment. */
 export const DEPLOYMENT = 'payments';
@@ -57,7 +51,7 @@ async function makePerson(directory: string, name: string, group: string, share:
 }
 
 /** A person in the demonstration, with the paths of the files that a real person keeps on their own machine. */
-type DemoPerson = Readonly<Awaited<ReturnType<typeof makePerson>>>;
+export type DemoPerson = Readonly<Awaited<ReturnType<typeof makePerson>>>;
 
 /** Command-line options that name a person's signing key. */
 function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
@@ -83,82 +77,4 @@ export function approveWords(
 ): string[] {
   const named = planDigest === undefined ? [] : ['--yes', '--plan-digest', planDigest];
   return ['approve', workflowId, '--gate', gate, '--name', approver.name, ...signingWords(approver), ...named];
-}
-
-const POLL_MS = 250;
-/** A run may wait for people for hours; a demonstration that takes longer than this has failed. */
-const DEADLINE_MS = 180_000;
-
-/** Shows the progress of a run until it ends, and lets people act when the run waits for them. */
-export async function follow(
-  session: TemporalSession,
-  workflowId: string,
-  people: Cast,
-  say: (line: string) => void,
-  stop: AbortSignal,
-  progress: Progress,
-): Promise<RunView> {
-  const deadline = Date.now() + DEADLINE_MS;
-  for (;;) {
-    const view = await readRunView(session, { workflowId });
-    for (const line of progress.lines(view)) say(line);
-    if (view.state !== 'running') return view;
-    if (stop.aborted || Date.now() > deadline)
-      throw new Error(stop.aborted ? 'stopped' : `The run did not end within ${DEADLINE_MS / 1000} s.`);
-    if (view.status) people.answer(view.status);
-    await delay(POLL_MS);
-  }
-}
-
-/** The people in the demonstration. Each action runs in its own process, as it would on the person's own machine. */
-export class Cast {
-  readonly #acted = new Set<string>();
-
-  constructor(
-    private readonly stage: Stage,
-    private readonly say: (line: string) => void,
-    private readonly showAll: boolean,
-  ) {}
-
-  /** Lets the people that the run waits for act, each only once. */
-  answer({ workflowId, runId, asked, waiting }: RunStatus): void {
-    const people = [...this.stage.payments.people.values()];
-    for (const each of waiting)
-      if (each.for === 'shares') {
-        const holders = people.filter(({ shareFile }) => shareFile !== undefined).slice(0, each.threshold);
-        // Show the complete output of the first holder only: it is the same for all.
-        for (const [index, holder] of holders.entries()) {
-          const words = shareWords(holder, workflowId, asked?.targets[0]?.cluster);
-          this.#act(`share ${runId} ${each.epoch}`, holder, words, index === 0);
-        }
-      } else if (each.for === 'approval') {
-        const approvers = people.filter(({ groups }) => groups.includes('approvers'));
-        for (const approver of approvers.slice(0, each.gate === 'force' ? 2 : 1)) {
-          const words = approveWords(approver, each.gate, workflowId, each.planDigest);
-          this.#act(`approve ${runId} ${each.gate} ${each.planDigest}`, approver, words, each.gate !== 'go');
-        }
-      }
-  }
-
-  /** Runs `runbook` as this person and returns its exit code. If it fails, output that is otherwise hidden is shown too. */
-  async play(name: string, words: readonly string[], showAll = true): Promise<number | string> {
-    const hidden: string[] = [];
-    const { ended } = this.stage.runbook(words, (line, stream) => {
-      const shown = `      ${name}> ${line}`;
-      if (this.showAll && (showAll || stream === 'out')) this.say(shown);
-      else hidden.push(shown);
-    });
-    const code = await ended;
-    if (code === 0) return code;
-    for (const line of hidden) this.say(line);
-    this.say(`      ${name}> exited with ${code}`);
-    return code;
-  }
-
-  #act(action: string, { name }: DemoPerson, words: readonly string[], showAll: boolean): void {
-    const key = `${action} ${name}`;
-    if (this.#acted.has(key)) return;
-    this.#acted.add(key);
-    void this.play(name, words, showAll);
-  }
 }
