@@ -19,11 +19,10 @@ import { withinBounds } from '../../src/contracts/signals';
 import type { ActivityRecord, Served, ShownFailure, StepPosition } from '../../src/report/run-record';
 import { fieldsOf, listOf, shownError } from '../../src/report/run-record';
 import { failureFacts } from './failures';
-import type { RunState } from './run-state';
 
 /** Which step activities belong to, and the run that keeps what they were given and gave. */
 interface StepScope {
-  readonly state: Pick<RunState, 'activities' | 'acknowledgedRunId'>;
+  readonly state: { readonly activities: ActivityLog; readonly acknowledgedRunId: string | undefined };
   readonly step: StepPosition;
 }
 

@@ -3,11 +3,11 @@ import type { RunbookActivities } from '../../activities';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Notification, NotificationEvent, NotificationFacts } from '../../src/contracts/notifications';
 import { directionOf, planIn } from '../../src/contracts/plan';
+import type { PlanDocument } from '../../src/contracts/plan';
 import type { Finding, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { CHECK_FAILED, criticalOpen } from '../../src/contracts/run-status';
 import { failureFacts } from './failures';
-import type { RunState } from './run-state';
 
 /** Reminders come at the configured interval. After this many of one wait, the interval doubles each time. */
 const STEADY_REMINDERS = 6;
@@ -28,6 +28,19 @@ const { notify } = proxyActivities<Pick<RunbookActivities, 'notify'>>({
   retry: { maximumAttempts: 2, initialInterval: '2 seconds' },
   summary: 'Notify people outside the run',
 });
+
+/** The run that people are notified about, as its state has it. */
+interface NotifiedRun {
+  readonly deployment: string;
+  readonly runbook: RunbookName;
+  readonly plan: PlanDocument | undefined;
+  readonly waiting: ReadonlyMap<string, Waiting>;
+  readonly findings: readonly Finding[];
+  readonly serviceIsOut: boolean;
+  readonly serviceBackAt: number | undefined;
+  readonly holdsClients: boolean;
+  finding(finding: Finding): void;
+}
 
 type Message = Pick<Notification, 'event' | 'severity' | 'subject'> & Partial<Notification>;
 
@@ -51,7 +64,7 @@ export class Notifications {
   readonly #open = new Map<string, symbol>();
   #protectedAgain = false;
 
-  constructor(private readonly state: RunState) {}
+  constructor(private readonly state: NotifiedRun) {}
 
   /** Sets what the workers' inventory says. Notifications begin here. */
   begin(site: NotificationFacts | undefined): void {
