@@ -1,6 +1,4 @@
 import { z } from 'zod';
-import type { OfKind } from '../src/contracts/activities';
-import type { RunbookActivities } from '.';
 import {
   activationForm,
   clusterAddress,
@@ -16,14 +14,6 @@ import { RUNBOOK_NAMES, SNAPSHOT_EVENTS } from '../src/contracts/names';
 import { CONTROL_ACTIONS } from '../src/contracts/signals';
 import { GATE_NAMES } from '../src/contracts/gates';
 import { RunbookError } from '../src/errors';
-
-type InputOf<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
-/** The member names of all activity inputs. */
-type Member = { [K in keyof RunbookActivities]: keyof InputOf<K> }[keyof RunbookActivities];
-/** The activities whose input always has a kind of replication. */
-type OfOneKind = {
-  [K in keyof RunbookActivities]: InputOf<K> extends OfKind ? K : never;
-}[keyof RunbookActivities];
 
 const MOST = 1_000;
 /** Signal numbers in one call: a run that is flooded with signals passes many. */
@@ -55,13 +45,13 @@ const ceremony = z.looseObject({
 });
 
 /** The same schema for several names. */
-function all<T extends z.ZodType, N extends Member | OfOneKind>(type: T, ...names: readonly N[]) {
+function all<T extends z.ZodType, N extends string>(type: T, ...names: readonly N[]) {
   return Object.fromEntries(names.map((name) => [name, type])) as Readonly<Record<N, T>>;
 }
 
 /**
- * One schema for each member of all activity inputs. A name means the same in all of them, and a name that is missing
- * here does not compile. The types say which members are required; an activity checks what it cannot do without.
+ * One schema for each member of all activity inputs. A name means the same in all of them. If one is missing here,
+ * `index.ts` does not compile. The types say which members are required; an activity checks what it cannot do without.
  */
 export const INPUT_MEMBERS = {
   ...all(z.boolean(), 'calledBefore', 'former', 'late', 'mayBeSent', 'wayBack'),
@@ -131,7 +121,7 @@ export const INPUT_MEMBERS = {
     recipientPgpKey: text(20_000).optional(),
     authority: authority.optional(),
   }),
-} as const satisfies Readonly<Record<Member, z.ZodType>>;
+} as const satisfies Readonly<Record<string, z.ZodType>>;
 
 const anyInput = z.looseObject(INPUT_MEMBERS).partial();
 const ofKind = anyInput.extend({ kind: replicationKind });
@@ -144,8 +134,8 @@ const onSecondary = ofKind.refine(({ kind, token }) => kind !== 'dr' || token !=
 const hasFilter = ({ kind, expected }: { readonly kind: string; readonly expected?: unknown }) =>
   kind === 'dr' || z.object({ filter: z.unknown() }).safeParse(expected).data?.filter !== undefined;
 const filterNeeded = { path: ['expected'], message: 'required for a performance secondary' };
-/** Activities that work for both kinds of replication. */
-const OF_KIND = {
+/** Activities that work for both kinds of replication. If one is missing here, `index.ts` does not compile. */
+export const OF_KIND = {
   ...all(ofKind, 'awaitReplicationDisabled', 'awaitRole', 'awaitSecondaryGone', 'awaitServiceReady', 'proveWrite'),
   ...all(ofKind, 'checkFormerPrimaryDemoted', 'compareAfterDemotion', 'compareMerkleRoots', 'demotePrimary'),
   ...all(ofKind, 'disablePrimary', 'enablePrimary', 'awaitOutsideSecondary', 'followBootstrap'),
@@ -153,7 +143,7 @@ const OF_KIND = {
   ...all(onSecondary, 'disableSecondary', 'forgetPrimary', 'promoteSecondary'),
   ...all(ofKind.refine(hasFilter, filterNeeded), 'enableSecondary', 'issueOutsideToken'),
   updatePrimary: onSecondary.refine(hasFilter, filterNeeded),
-} as const satisfies Readonly<Record<OfOneKind, z.ZodType>>;
+} as const satisfies Readonly<Record<string, z.ZodType>>;
 /** The activity that assesses a runbook is named after it. It receives the input as the run has read it. */
 const assessing = (runbook: RunbookName) => `assess${runbook.replace(/^./, (first) => first.toUpperCase())}`;
 const ofRunbook = (name: string, runbook: RunbookName) =>
