@@ -4,9 +4,9 @@ import { RunbookError } from '../src/errors';
 import type { ClusterEntry, Deployment } from '../src/inventory';
 import { describeSource, findCluster, findDeployment, readCredential } from '../src/inventory';
 import { Secret } from '../src/secret';
-import type { ActivityDependencies } from './execution';
 import { Logins, TOKEN_ENDED, describeLogin } from './logins';
 import type { Standing } from './logins';
+import type { ActivityDependencies } from './dependencies';
 import { openBatchToken } from './tokens/kept-batch-token';
 import { ruleFor } from './tokens/policies';
 

@@ -3,22 +3,19 @@ import { setMaxListeners } from 'node:events';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/activity';
 import type { Context } from '@temporalio/activity';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import type { Client } from '@temporalio/client';
 import type { ActivityExecuteInput, ActivityInterceptorsFactory } from '@temporalio/worker';
 import { z } from 'zod';
 import type { BetweenClusters, OnCluster } from '../src/contracts/activities';
 import { changesSomething } from '../src/contracts/activities';
-import type { Log } from '../src/contracts/log';
 import { payloadConverter } from '../src/contracts/payload-converter';
 import { RunbookError, isRunbookError } from '../src/errors';
-import type { Inventory } from '../src/inventory';
 import { redact } from '../src/keys';
-import type { RunContext, KeyRecords, SealKeyring, SigningKey } from '../src/keys';
+import type { RunContext } from '../src/keys';
 import { Clusters } from './clusters';
-import { TIMING } from './read-act-confirm';
-import type { Timing } from './read-act-confirm';
 import { checkInput } from './inputs';
-import type { Records } from './record';
+import type { Timing } from './timing';
+import { TIMING } from './timing';
+import type { ActivityDependencies } from './dependencies';
 
 /**
  * Three heartbeats fit into the heartbeat timeout: the SDK delays none by more than half a second. Twice the interval
@@ -46,28 +43,6 @@ interface OutcomeDoubt {
   mayHaveSent: boolean;
   /** The latest time at which such a request can have been sent, ms of `performance.now()`: immune to clock changes. */
   since: number;
-}
-
-/** What the worker provides to the activities. None of it passes through Temporal. */
-export interface ActivityDependencies {
-  /** The inventory now in force. An attempt of an activity uses the same one from beginning to end. */
-  readonly inventory: Inventory;
-  /** Why the current inventory file is not in force; absent if it is. */
-  readonly inventoryRefusal?: string | undefined;
-  /** The ceremony keys of this host. */
-  readonly keyRecords: KeyRecords;
-  readonly sealKeyring: SealKeyring;
-  /** Signs invitations; holders pin its public half. */
-  readonly signingKey: SigningKey;
-  /** Uses the worker's own connection: reads the history of the run and describes other runs. */
-  readonly temporal: Client;
-  /** The directory for report files of ended runs. */
-  readonly reportDirectory: string | undefined;
-  /** State of each deployment that outlives its runs. */
-  readonly records: Records;
-  /** For tests. */
-  readonly timing?: Timing | undefined;
-  readonly log: Log;
 }
 
 /** One attempt of an activity. */

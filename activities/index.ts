@@ -3,10 +3,8 @@ import { INPUT_MEMBERS, OF_KIND } from './inputs';
 import * as offered from './offered';
 
 export { Clusters } from './clusters';
-export type { ActivityDependencies } from './execution';
 export { interceptActivities } from './execution';
 export { Records } from './record';
-export { TIMING } from './read-act-confirm';
 export { sweepLedger, raiseRecordAlarm } from './ceremony/token-ledger';
 export { notifyOverdueReadiness } from './readiness/summary';
 export { watchSampler } from './alarms/no-samples';
@@ -32,3 +30,5 @@ type Exactly<T, N extends PropertyKey> = Readonly<Record<N, unknown>> & {
 // Each input is checked before its activity runs: a name that only one side has must not compile.
 void (INPUT_MEMBERS satisfies Exactly<typeof INPUT_MEMBERS, Member>);
 void (OF_KIND satisfies Exactly<typeof OF_KIND, OfOneKind>);
+export { TIMING } from './timing';
+export type { ActivityDependencies } from './dependencies';

@@ -6,7 +6,7 @@ import type { ClusterEntry, Login } from '../src/inventory';
 import { Secret } from '../src/secret';
 import { ServiceClient } from '../src/vault';
 import type { LoginToken, RequestBody } from '../src/vault';
-import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from './timing';
 
 /** Minimum remaining life of a token when it is handed out, if its role permits: a primary change takes minutes. */
 export const LOGIN_LIFE_MS = 5 * 60_000;

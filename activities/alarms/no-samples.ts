@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { walSamplerIdPrefix } from '../../src/contracts/observations';
 import { findDeployment } from '../../src/inventory';
-import type { ActivityDependencies } from '../execution';
 import { RecordTable } from '../record-table';
+import type { ActivityDependencies } from '../dependencies';
 import { tellAlarm } from './watch';
 
 /** The last sample before people were notified that none came any more, epoch ms, and a mark of who notified them. */

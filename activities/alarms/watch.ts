@@ -8,9 +8,10 @@ import { findDeployment } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
 import { openRun } from '../checks/runs';
-import type { ActivityContext, ActivityDependencies } from '../execution';
+import type { ActivityContext } from '../execution';
 import { notifyTargets } from '../notifications/notifications';
 import { RecordTable } from '../record-table';
+import type { ActivityDependencies } from '../dependencies';
 import { afterJudgment, alarmState, isExplained, judgeSample, knownRoles, rolesAfter } from './judging';
 import type { AlarmState, Judgment, KnownRoles } from './judging';
 

@@ -5,7 +5,8 @@ import type { OwnAttempt } from '../../src/contracts/ceremony';
 import { isRunbookError, orElse, RunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { Execution } from '../execution';
-import { CHANGE_TIMEOUT_MS, awaitState } from '../read-act-confirm';
+import { awaitState } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../timing';
 
 /** Cancellations and starts that may fail in a row before the slot counts as unusable. */
 const MAX_TRIES = 6;

@@ -11,7 +11,7 @@ import type { RunContext } from '../../src/keys';
 import type { Records } from '../record';
 import { RecordTable } from '../record-table';
 import { currentExecution } from '../execution';
-import type { ActivityDependencies } from '../execution';
+import type { ActivityDependencies } from '../dependencies';
 import { notifyTargets } from '../notifications/notifications';
 
 const entrySchema = z.strictObject({

@@ -13,9 +13,9 @@ import { walSamplerIdPrefix, walSampling } from '../../src/contracts/observation
 import type { SealKeyring } from '../../src/keys';
 import { ServiceWatch } from '../alarms/watch';
 import type { ClusterAccess } from '../clusters';
-import type { ActivityDependencies } from '../execution';
 import { currentExecution } from '../execution';
 import { healthOf, heartbeatAge, observeReplication, serverTime } from '../observe';
+import type { ActivityDependencies } from '../dependencies';
 
 const TIMEOUT_MS = 3_000;
 /** Maximum rows (one cluster at one time) of a result: Temporal's limit is 2 MB. */

@@ -12,7 +12,8 @@ import { notApproved, verifyBeginning, verifyOneOf, verifyOperation } from '../a
 import { betweenClusters, currentExecution, onCluster } from '../execution';
 import { readKind } from '../observe';
 import { pairOf, verifyFollowing } from '../joining/repoint-authority';
-import { CHANGE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
+import { readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../timing';
 import { ANSWER_BUDGET_MS, awaitIdentity, readClusterId } from '../tokens/operation-token';
 import { describeFilter, filterOfId, filterUnder, filtersUnder, isWider, standing, stateOf } from './paths-filters';
 

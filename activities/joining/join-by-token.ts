@@ -16,23 +16,17 @@ import type { Secret } from '../../src/secret';
 import type { ActivationToken, JoinParameters, SecondaryPublicKey } from '../../src/vault';
 import type { OutsideSecondary, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { ClusterAccess } from '../clusters';
-import {
-  Deadline,
-  CHANGE_TIMEOUT_MS,
-  readActConfirm,
-  resultOf,
-  withCredential,
-  awaitState,
-  beforeSending,
-} from '../read-act-confirm';
+import { Deadline, readActConfirm, resultOf, withCredential, awaitState, beforeSending } from '../read-act-confirm';
 import { currentExecution, onCluster } from '../execution';
 import { writePathsFilter } from '../filters/filters';
 import { readStatus, kindName, replicationOf } from '../observe';
+import { CHANGE_TIMEOUT_MS } from '../timing';
 import { openOperationToken, ANSWER_BUDGET_MS, awaitIdentityOf } from '../tokens/operation-token';
 import { verifyBeginning } from '../approvals/authority';
 import { describeFilter, requireFilter } from '../filters/paths-filters';
 import { demandRole } from './following';
 import { verifyJoining } from './repoint-authority';
+import type { JoinTarget } from './join-target';
 
 /** How long the primary may take until it can issue tokens, ms. */
 const ISSUE_BUDGET_MS = 60_000;
@@ -60,16 +54,6 @@ export interface JoinInput extends BetweenClusters, OfKind, SecondaryToken {
   readonly form?: 'auto' | 'public-key' | 'wrapped';
   /** An earlier try, which people decided to repeat, may have sent the call. */
   readonly calledBefore?: boolean;
-}
-
-/** A join by the present cluster ID of the secondary: the id of its token and of its filter. */
-export interface JoinTarget {
-  readonly input: JoinInput;
-  /** The call that uses the activation token. */
-  readonly use: 'update-primary' | 'enable';
-  readonly source: ClusterAccess;
-  readonly target: ClusterAccess;
-  readonly clusterId: string;
 }
 
 /** An activation token, and the node whose key it is encrypted to. */

@@ -5,10 +5,10 @@ import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/auth
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { identityOfMember } from '../checks/failover-sides';
-import type { JoinTarget } from './join-by-token';
 import { readKind } from '../observe';
 import { ANSWER_BUDGET_MS, awaitIdentityOf, readClusterId } from '../tokens/operation-token';
 import { describeFilter } from '../filters/paths-filters';
+import type { JoinTarget } from './join-target';
 
 /** Operations that a re-point may be part of. A re-point on its own says how: by token or by addresses. */
 const AFTERWARDS = ['switchover', 'unfence', 'promotion'] as const;

@@ -10,7 +10,8 @@ import type { ObservedRoles } from '../checks/replication';
 import { currentExecution, onCluster } from '../execution';
 import { othersOfSet } from '../joining/enable-secondary';
 import { demandMode, readKind } from '../observe';
-import { CHANGE_TIMEOUT_MS, awaitAnswer, awaitState, readActConfirm, resultOf } from '../read-act-confirm';
+import { awaitAnswer, awaitState, readActConfirm, resultOf } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../timing';
 import {
   ANSWER_BUDGET_MS,
   awaitIdentity,

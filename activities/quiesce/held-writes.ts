@@ -7,9 +7,10 @@ import type { SealKeyring } from '../../src/keys';
 import { attest, isAttested } from '../../src/keys';
 import type { RunContext } from '../../src/keys';
 import type { ClusterAccess } from '../clusters';
-import type { ActivityDependencies, Execution } from '../execution';
+import type { Execution } from '../execution';
 import { currentExecution } from '../execution';
 import { readStatus } from '../observe';
+import type { ActivityDependencies } from '../dependencies';
 import { QUOTA_HOLDS_MS, holdByQuota } from './quota';
 import { whyNotHeld } from './releases';
 

@@ -6,9 +6,9 @@ import type { Notification } from '../../src/contracts/notifications';
 import { findDeployment } from '../../src/inventory';
 import { redact } from '../../src/keys';
 import { currentExecution } from '../execution';
-import type { ActivityDependencies } from '../execution';
 import { notifyTargets } from '../notifications/notifications';
 import { RecordTable } from '../record-table';
+import type { ActivityDependencies } from '../dependencies';
 import { QUESTIONS } from './reading';
 import type { Judged, Question, Topology } from './reading';
 

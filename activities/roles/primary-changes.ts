@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { isRunbookError } from '../../src/errors';
-import type { ActivityDependencies } from '../execution';
 import { RecordTable } from '../record-table';
+import type { ActivityDependencies } from '../dependencies';
 
 /** Clients have no primary meanwhile: a write that takes longer continues in the background. */
 const NOTE_MS = 1_000;

@@ -9,8 +9,9 @@ import { openValue, sealValue } from '../../src/keys';
 import type { OfKind, SecondaryToken, TokenDisposal } from '../../src/contracts/activities';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { CHANGE_TIMEOUT_MS, awaitAnswer, withCredential } from '../read-act-confirm';
+import { awaitAnswer, withCredential } from '../read-act-confirm';
 import { readStatus } from '../observe';
+import { CHANGE_TIMEOUT_MS } from '../timing';
 
 /** How long to wait for a cluster that does not answer before its step parks, ms. */
 export const ANSWER_BUDGET_MS = 30_000;

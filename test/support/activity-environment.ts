@@ -18,7 +18,6 @@ import pino from 'pino';
 import { Records, activities, interceptActivities, raiseRecordAlarm } from '../../activities';
 import type { ActivityDependencies, RunbookActivities } from '../../activities';
 import { planDigest } from '../../activities/approvals/planning';
-import type { Timing } from '../../activities/read-act-confirm';
 import type { Assessment, Authority, WantedToken } from '../../src/contracts/activities';
 import type {
   CeremonyHandle,
@@ -44,6 +43,7 @@ import type { FaultAction, FaultHandle, SimulatedCluster, SimulatedService, Topo
 import { HeldShares, TokenGenerations, badShareFindings } from '../../workflows/procedures/token-generation';
 import type { GenerationCalls } from '../../workflows/procedures/token-generation';
 import type { RecordsOptions } from '../../activities/record';
+import type { Timing } from '../../activities/timing';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { recordWorkflowId } from '../../src/contracts/record';

@@ -8,8 +8,6 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import pino from 'pino';
 import { Records } from '../../activities';
 import type { RunbookActivities } from '../../activities';
-import { TIMING } from '../../activities/read-act-confirm';
-import type { Timing } from '../../activities/read-act-confirm';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { policyFor, policyText } from '../../activities/tokens/policies';
 import { ceremonyWorkflowId, deploymentWorkflowId, lockWorkflowId } from '../../src/contracts/names';
@@ -39,6 +37,8 @@ import { TestRun } from './test-run';
 import type { Deed } from './test-run';
 import { quietRuntime, workflowBundle } from './workflow-bundle';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from './temporal-server';
+import type { Timing } from '../../activities/timing';
+import { TIMING } from '../../activities/timing';
 
 quietRuntime();
 recordEndpointCalls();

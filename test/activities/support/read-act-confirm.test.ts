@@ -1,9 +1,10 @@
 /** Read, act, confirm: no request is repeated unless reads prove that the one before had no effect, and no wait ends too early. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { CancelledFailure } from '@temporalio/common';
-import { TIMING, awaitSettled, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
+import { awaitSettled, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
 import type { Execution } from '../../../activities/execution';
 import type { Change, Changed } from '../../../activities/read-act-confirm';
+import { TIMING } from '../../../activities/timing';
 import { RunbookError as TheError } from '../../../src/errors';
 import type { Failed } from '../../support/activity-environment';
 import { failedOf } from '../../support/activity-environment';
