@@ -5,7 +5,7 @@ import * as offered from './offered';
 export { Clusters } from './clusters';
 export { interceptActivities } from './execution';
 export { Records } from './record';
-export { sweepLedger, raiseRecordAlarm } from './ceremony/token-ledger';
+export { sweepLedger, raiseRecordAlarm } from './tokens/token-ledger';
 export { notifyOverdueReadiness } from './readiness/summary';
 export { watchSampler } from './alarms/no-samples';
 

@@ -12,10 +12,10 @@ export { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from
 export { writeMarker, compareAfterDemotion } from './evidence/data-evidence';
 export { awaitServiceReady, proveWrite } from './evidence/service-readiness';
 export { sampleWal } from './evidence/wal-samples';
-export { compareDynamicFilters, readPathsFilter, writePathsFilter } from './filters/filters';
+export { compareDynamicFilters, readPathsFilter, writePathsFilter } from './joining/filters';
 export { runHook, probeService } from './hooks/run-hook';
 export { readRunbookInput } from './run-beginning';
-export { checkFormerPrimaryDemoted, unfenceFormerPrimary } from './joining/rejoin';
+export { checkFormerPrimaryDemoted, unfenceFormerPrimary } from './roles/rejoin';
 export { enableSecondary } from './joining/enable-secondary';
 export { awaitDrStreaming, awaitPerformancePrimary, awaitPerformanceSecondaries } from './joining/following';
 export { compareMerkleRoots } from './joining/following';

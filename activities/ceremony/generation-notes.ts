@@ -11,8 +11,8 @@ import { isEncryptedOnlyTo, openToken } from '../../src/keys';
 import type { Secret } from '../../src/secret';
 import { currentExecution } from '../execution';
 import { sealOperationToken } from '../tokens/operation-token';
-import type { LedgerEntry, TokenLedger } from './token-ledger';
-import { isOfSameRun, ledgerOf } from './token-ledger';
+import type { LedgerEntry, TokenLedger } from '../tokens/token-ledger';
+import { isOfSameRun, ledgerOf } from '../tokens/token-ledger';
 
 /** Attempts to write how a generation attempt ended. */
 const MAX_WRITES = 3;

@@ -10,7 +10,7 @@ import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { verdictOf } from './shares';
 import type { Collecting } from './shares';
-import { ledgerOf } from './token-ledger';
+import { ledgerOf } from '../tokens/token-ledger';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { othersOfSet } from '../joining/enable-secondary';

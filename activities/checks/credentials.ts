@@ -6,8 +6,9 @@ import type { ClusterEntry } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import type { ClusterAccess } from '../clusters';
 import { LOGIN_LIFE_MS, describeLogin } from '../logins';
-import { hclOf } from '../tokens/policies';
 import { causeOf, check } from './check';
+import type { Rights } from './rights';
+import { hclOf } from './rights';
 
 /** Seconds that a credential must still be valid for: at least twice what a run may take. */
 export const CREDENTIAL_LIFE_SECONDS = 1_800;
@@ -32,9 +33,6 @@ export interface CredentialFacts {
   readonly orphan?: boolean;
   readonly capabilities: Readonly<Record<string, readonly string[]>>;
 }
-
-/** Paths with the capabilities needed on each, all of them; `create|update` means either one. */
-export type Rights = Readonly<Record<string, readonly string[]>>;
 
 /** Asks a cluster what a token may do; the token itself is never shown. */
 export async function credentialFacts(

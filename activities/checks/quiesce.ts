@@ -8,7 +8,7 @@ import type { ClusterAccess } from '../clusters';
 import { OWN_CLIENTS, clustersServingClients, exemptPaths, foreignQuotas, loginPaths } from '../quiesce/quota';
 import { check, notCheckable } from './check';
 import { oneBucketVersion } from './versions';
-import type { Rights } from './credentials';
+import type { Rights } from './rights';
 
 /** How clients are quiesced: the checks, and what the plan says about it. */
 export interface Quiescing {

@@ -3,7 +3,6 @@ import { z } from 'zod';
 import type { Check } from '../../src/contracts/plan';
 import { durationText } from '../../src/contracts/words';
 import { currentExecution } from '../execution';
-import type { PrimaryChange } from '../roles/primary-changes';
 import { check, notCheckable } from './check';
 
 /** An open run as the server describes it without a worker: phase and deployment come from its memo, if it has one. */
@@ -28,8 +27,16 @@ export function runText(run: OpenRun | undefined): string {
   return run ? `${run.type}, run ${run.runId}, ${run.phase ?? 'phase not reported'}` : 'none';
 }
 
+/** A change of the primary, as the record has it. */
+interface ChangeBefore {
+  readonly runbook: string;
+  readonly runId: string;
+  /** Epoch ms. */
+  readonly at: number;
+}
+
 /** A planned run does not follow right after the last change of the primary: it can wait. */
-export function coolDown(known: { readonly last?: PrimaryChange } | undefined, coolDownMs: number, now: number): Check {
+export function coolDown(known: { readonly last?: ChangeBefore } | undefined, coolDownMs: number, now: number): Check {
   const name = 'cool-down since the last change of the primary';
   const needed = `${durationText(coolDownMs)} ago or more`;
   if (known === undefined) return notCheckable(name, undefined, { observed: 'the record cannot be read', needed });

@@ -8,7 +8,7 @@ import type { ClusterAccess } from '../clusters';
 import { check, notCheckable } from './check';
 import { BROKEN, credentialFacts, fixServerError } from './credentials';
 import { heartbeatText, isConnected, mayBeOneSet, soundTree, streams } from './replication';
-import { DEMOTE } from './tokens';
+import { DEMOTE } from './rights';
 
 /*
  * The signs that a primary is gone. `stream-wals` proves nothing: it stays with a dead primary (facts 3.2). If the

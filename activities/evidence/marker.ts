@@ -7,7 +7,7 @@ import type { KeyPlace } from '../../src/vault';
 import { causeOf, check } from '../checks/check';
 import { NotRead, within } from '../checks/within';
 import { BROKEN, followPrimary, fixServerError } from '../checks/credentials';
-import type { Rights } from '../checks/credentials';
+import type { Rights } from '../checks/rights';
 import type { ClusterAccess } from '../clusters';
 import { TOKEN_ENDED } from '../logins';
 import { readStatus } from '../observe';

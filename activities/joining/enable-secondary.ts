@@ -13,11 +13,11 @@ import { ANSWER_BUDGET_MS, awaitIdentity, readClusterId } from '../tokens/operat
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
 import { describeReplication, kindName, rolesText } from '../observe';
 import { knowsPrimary, readSource, reportedPrimaries, readBothKinds, readSealsOf } from './following';
-import type { JoinInput, TokenParameters } from './join-by-token';
+import type { TokenParameters } from './join-by-token';
 import { joinByToken, readPrimary } from './join-by-token';
 import type { BothKinds } from './following';
 import { verifyJoining } from './repoint-authority';
-import type { JoinTarget } from './join-target';
+import type { JoinTarget, JoinInput } from './join-target';
 
 /** How long to wait for the role of a newly enabled secondary, ms. */
 const ENABLED_BUDGET_MS = 60_000;

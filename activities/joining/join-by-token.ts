@@ -1,14 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createHash } from 'node:crypto';
-import type {
-  Authority,
-  BetweenClusters,
-  ChangeResult,
-  ExpectedFilter,
-  OfKind,
-  SecondaryToken,
-  OnCluster,
-} from '../../src/contracts/activities';
+import type { Authority, ChangeResult, ExpectedFilter, OfKind, OnCluster } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
@@ -18,7 +10,7 @@ import type { OutsideSecondary, ReplicationKind } from '../../src/contracts/runb
 import type { ClusterAccess } from '../clusters';
 import { Deadline, readActConfirm, resultOf, withCredential, awaitState, beforeSending } from '../read-act-confirm';
 import { currentExecution, onCluster } from '../execution';
-import { writePathsFilter } from '../filters/filters';
+import { writePathsFilter } from './filters';
 import { readStatus, kindName, replicationOf } from '../observe';
 import { CHANGE_TIMEOUT_MS } from '../timing';
 import { openOperationToken, ANSWER_BUDGET_MS, awaitIdentityOf } from '../tokens/operation-token';
@@ -44,17 +36,6 @@ const NO_KEY: ReadonlySet<string> = new Set([
 ]);
 /** Errors that mean that an activation token was not accepted. A token serves once, so another one is needed. */
 const NOT_ACCEPTED: ReadonlySet<string> = new Set(['OUTCOME_UNKNOWN', 'CONFIRMATION_TIMEOUT', 'BAD_REQUEST']);
-
-/** A secondary that is about to follow a primary. */
-export interface JoinInput extends BetweenClusters, OfKind, SecondaryToken {
-  /** From a plan that lets this secondary follow this primary. */
-  readonly authority: Authority;
-  /** Required for kind `performance`: the filter that the primary must have under the id of the secondary. */
-  readonly expected?: ExpectedFilter;
-  readonly form?: 'auto' | 'public-key' | 'wrapped';
-  /** An earlier try, which people decided to repeat, may have sent the call. */
-  readonly calledBefore?: boolean;
-}
 
 /** An activation token, and the node whose key it is encrypted to. */
 type Activation = ActivationToken & { readonly keyNode: string | undefined };

@@ -9,9 +9,10 @@ import { isAlive, kindName, readKind, replicationOf } from '../observe';
 import { awaitSettled, readActConfirm, resultOf } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, authorisedOn, awaitIdentity, sendWithToken } from '../tokens/operation-token';
 import { follows, readSource, demandRole } from './following';
-import type { JoinInput, TokenParameters } from './join-by-token';
+import type { TokenParameters } from './join-by-token';
 import { joinByToken } from './join-by-token';
 import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
+import type { JoinInput } from './join-target';
 
 const POINTED_BUDGET_MS = 30_000;
 

@@ -1,17 +1,16 @@
 import type { Assessment } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
-import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import type { BatchTokenRotationEntry, Deployment } from '../../src/inventory';
+import type { BatchTokenRotationEntry } from '../../src/inventory';
 import { check } from '../checks/check';
 import { credentialFacts, missingRights } from '../checks/credentials';
 import type { CredentialFacts } from '../checks/credentials';
 import { openRun, runText } from '../checks/runs';
-import { isBeforeMajor } from '../checks/versions';
+import type { PolicyGrant } from '../checks/rights';
 import { currentExecution } from '../execution';
 import { neededGrants, rightsIn } from '../tokens/policies';
 import { openBatchToken } from '../tokens/kept-batch-token';
-import type { PolicyGrant } from '../tokens/policies';
+import { chooseSet, opensCeremonies } from '../tokens/batch-tokens';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
 
@@ -77,34 +76,6 @@ export async function assessBatchTokenRotation(
     }),
     route: { drSet, primary: cluster, ...judgeDue(present, needed, entry) },
   };
-}
-
-/** The rotation of the named DR set; if none is named, the only one. */
-export function chooseSet(deployment: Deployment, named: string | undefined) {
-  const sets = Object.entries(deployment.batchTokens);
-  const [found] = named === undefined && sets.length === 1 ? sets : sets.filter(([set]) => set === named);
-  if (found) return { drSet: found[0], entry: found[1] };
-  const names = sets.map(([set]) => set).join(', ');
-  return check('a DR set whose batch token is rotated', undefined, false, {
-    observed: named ?? 'none named',
-    needed: names === '' ? 'batchTokens in the inventory' : `drSet is one of ${names}`,
-    next: 'See docs/runbooks/batch-token-rotation.md for the members of the inventory.',
-  });
-}
-
-/** From version 2.0 the batch token also authorizes ceremony calls, unless every member has a credential for them. */
-export function opensCeremonies(
-  deployment: Deployment,
-  drSet: string,
-  observations: readonly Pick<ClusterObservation, 'cluster' | 'version'>[],
-): boolean {
-  const members = deployment.drSets.get(drSet) ?? [];
-  return observations.some(
-    ({ cluster, version }) =>
-      members.includes(cluster) &&
-      !isBeforeMajor(2, version) &&
-      deployment.clusters.get(cluster)?.ceremonyCredential === undefined,
-  );
 }
 
 /**

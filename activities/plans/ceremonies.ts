@@ -13,7 +13,7 @@ import type { Named, Planning } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
 import { hasRole, noDrSecondary, takesPart } from '../checks/replication';
-import { ceremonyEntryOf, enoughHolders, freeSlot } from '../checks/tokens';
+import { ceremonyEntryOf, enoughHolders, freeSlot } from '../ceremony/token-source';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { observeCluster, readSlot } from '../observe';

@@ -17,8 +17,7 @@ import {
 } from '../checks/replication';
 import { clientHooksOf } from '../checks/quiesce';
 import { WAITED_FOR, brokenPrimaries, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
-import { PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
-import type { TokenAssessment } from '../checks/tokens';
+import type { TokenAssessment } from '../ceremony/token-source';
 import { canFollow, supportedVersion, versionsAfterLoss } from '../checks/versions';
 import { witnesses } from '../roles/other-side';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-samples';
@@ -26,6 +25,7 @@ import type { LossBound } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
 import { findFailoverSides, furthestAhead, identityOfLostPrimary, identityOfMember } from '../checks/failover-sides';
 import type { FailoverSides } from '../checks/failover-sides';
+import { PROMOTE, UPDATE_PRIMARY } from '../checks/rights';
 import { snapshotWanted } from '../snapshots/snapshots';
 import { followingSteps, observe, repointed, tokenSteps } from './observed';
 import type { Observed, Observing, PlanInput } from './observed';

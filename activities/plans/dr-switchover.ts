@@ -22,9 +22,10 @@ import {
 import type { Quiescing } from '../checks/quiesce';
 import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { coolDown } from '../checks/runs';
-import { DEMOTE, PROMOTE, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
-import type { TokenAssessment } from '../checks/tokens';
+import { ceremonyEntryOf } from '../ceremony/token-source';
+import type { TokenAssessment } from '../ceremony/token-source';
 import { canFollow, isOlder, noneOlder, versionsInOrder } from '../checks/versions';
+import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/rights';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';

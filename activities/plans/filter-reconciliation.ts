@@ -6,8 +6,8 @@ import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import type { PlannedOperation } from '../approvals/planning';
 import { check } from '../checks/check';
-import type { Rights } from '../checks/credentials';
 import { hasRole, ownerOf, roleText, rolesOf } from '../checks/replication';
+import type { Rights } from '../checks/rights';
 import {
   describeFilter,
   filterOfId,

@@ -13,7 +13,6 @@ import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
 import type { Named, Planning } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
-import type { Rights } from '../checks/credentials';
 import {
   everyNodeAnswers,
   everyNodeUnsealed,
@@ -25,6 +24,7 @@ import {
   roleText,
 } from '../checks/replication';
 import { noneOlder, supportedVersion } from '../checks/versions';
+import type { Rights } from '../checks/rights';
 import { currentExecution } from '../execution';
 import { describeFilter, filterOfId, filterUnder, isWider, notMounted } from '../filters/paths-filters';
 import { advertised, othersOfSet } from '../joining/enable-secondary';

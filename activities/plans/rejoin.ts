@@ -19,8 +19,8 @@ import {
   sameSet,
   servesAsPrimary,
 } from '../checks/replication';
-import { UPDATE_PRIMARY } from '../checks/tokens';
 import { noneOlder, supportedVersion } from '../checks/versions';
+import { UPDATE_PRIMARY } from '../checks/rights';
 import { currentExecution } from '../execution';
 import { describeFilter, findFilter } from '../filters/paths-filters';
 import { isAlive, kindName } from '../observe';

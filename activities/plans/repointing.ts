@@ -15,8 +15,8 @@ import {
   sameSet,
   takesPart,
 } from '../checks/replication';
-import { UPDATE_PRIMARY } from '../checks/tokens';
 import { versionsInOrder } from '../checks/versions';
+import { UPDATE_PRIMARY } from '../checks/rights';
 import { describeFilter, findFilter } from '../filters/paths-filters';
 import { follows, readSource } from '../joining/following';
 import { addressesDetail } from '../joining/repoint-authority';

@@ -2,15 +2,10 @@ import type { Check } from '../../src/contracts/plan';
 import type { Deployment } from '../../src/inventory';
 import { asWarning, check, refuses } from '../checks/check';
 import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
-import type { CredentialFacts, Rights } from '../checks/credentials';
-import {
-  ATTEMPT,
-  PROMOTE,
-  UPDATE_PRIMARY,
-  batchTokenElsewhere,
-  batchTokenReady,
-  ceremonyEntryOf,
-} from '../checks/tokens';
+import type { CredentialFacts } from '../checks/credentials';
+import { batchTokenElsewhere, batchTokenReady, ceremonyEntryOf } from '../ceremony/token-source';
+import type { Rights } from '../checks/rights';
+import { ATTEMPT, PROMOTE, UPDATE_PRIMARY } from '../checks/rights';
 import { issuingRights } from '../plans/observed';
 import { proofOf } from '../tokens/batch-token-proof';
 import { readBatchToken } from '../tokens/operation-token';

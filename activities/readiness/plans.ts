@@ -3,8 +3,8 @@ import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { asWarning } from '../checks/check';
 import { QUOTA_LEFT_BEHIND, QUOTA_POSSIBLE } from '../checks/quiesce';
 import { inStep, takesPart } from '../checks/replication';
-import { FREE_SLOT, PROMOTE, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
-import type { TokenAssessment } from '../checks/tokens';
+import { FREE_SLOT, ceremonyEntryOf } from '../ceremony/token-source';
+import type { TokenAssessment } from '../ceremony/token-source';
 import { isBeforeMajor } from '../checks/versions';
 import { candidateChecks } from '../plans/dr-failover';
 import { findSides, formerChecks, sideChecks, tokenChecks } from '../plans/dr-switchover';
@@ -13,6 +13,7 @@ import { observedOf } from '../plans/observed';
 import type { Observed } from '../plans/observed';
 import { FORMER_MS, READING_MS, concerning, readChecks } from './reading';
 import { within } from '../checks/within';
+import { PROMOTE, UPDATE_PRIMARY } from '../checks/rights';
 import type { DrSet, Judged, ServiceContext } from './reading';
 
 /** Checks whose findings may belong to an active run: a quota, and a generation attempt. */

@@ -12,13 +12,13 @@ import type { GatedOperation } from '../../src/contracts/gates';
 import { RunbookError, errnoOf, isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { verifyOperation } from '../approvals/authority';
-import type { Rights } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
 import { onCluster } from '../execution';
 import type { Execution } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { resultOf } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitIdentityOf } from '../tokens/operation-token';
+import type { Rights } from '../checks/rights';
 
 /* A copy of a cluster's storage before an irreversible operation: a raft snapshot of the service, or a hook. */
 

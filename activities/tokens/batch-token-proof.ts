@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { isRunbookError } from '../../src/errors';
+import { isRunbookError, orElse } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { CredentialFacts } from '../checks/credentials';
+import { isBeforeMajor } from '../checks/versions';
 import type { ClusterAccess } from '../clusters';
 import { currentExecutionIfAny } from '../execution';
 import { RecordTable } from '../record-table';
 import { readBatchToken } from './operation-token';
+import type { ClusterObservation } from '../../src/contracts/observations';
 
 /** Older proofs do not count: the policy may have been emptied since. */
 const GOOD_FOR_MS = 24 * 3_600_000;
@@ -70,4 +72,26 @@ export async function provenBefore(deployment: string, secondary: ClusterAccess)
 
 function digestOf(token: Secret<'batch-token'>): string {
   return createHash('sha256').update(token.reveal()).digest('base64url');
+}
+
+type Taken = 'taken' | 'refused' | 'not-checkable';
+
+/**
+ * Whether a DR secondary accepts a batch token. From version 2.0 it accepts one for reading its generation slot; earlier
+ * versions have no read-only call that a batch token authorizes.
+ */
+export async function acceptedBy(
+  secondary: ClusterAccess,
+  { version }: Pick<ClusterObservation, 'version'>,
+  token: Secret<'batch-token'>,
+  signal: AbortSignal,
+): Promise<Taken> {
+  if (isBeforeMajor(2, version)) return 'not-checkable';
+  const read = (sent: Secret<'batch-token'> | undefined) =>
+    secondary.client.dr.secondary.generateOperationToken.readAttempt({ token: sent, signal }).then(
+      (): Taken => 'taken',
+      orElse(signal, ({ code }): Taken => (code === 'PERMISSION_DENIED' ? 'refused' : 'not-checkable')),
+    );
+  // A service before 2.0 lets everybody in, and proves nothing.
+  return version === undefined && (await read(undefined)) !== 'refused' ? 'not-checkable' : read(token);
 }

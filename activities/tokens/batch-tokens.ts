@@ -1,22 +1,22 @@
 import type { OnCluster } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
+import type { ClusterObservation } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
-import type { BatchTokenRotationEntry } from '../../src/inventory';
+import type { BatchTokenRotationEntry, Deployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import { check, demand } from '../checks/check';
 import { missingRights, rightsText } from '../checks/credentials';
 import { hasRole } from '../checks/replication';
-import { acceptedBy } from '../checks/tokens';
+import type { PolicyGrant } from '../checks/rights';
+import { isBeforeMajor } from '../checks/versions';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution, onCluster } from '../execution';
 import { observeCluster, readKind } from '../observe';
 import { CHANGE_TIMEOUT_MS } from '../timing';
-import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
 import { neededGrants, policyCommand, rightsIn, roleCommand } from './policies';
 import { keptBatchTokens, sealBatchToken } from './kept-batch-token';
-import { batchTokenProofs, proofOf } from './batch-token-proof';
+import { batchTokenProofs, proofOf, acceptedBy } from './batch-token-proof';
 import { readClusterId } from './operation-token';
-import type { PolicyGrant } from './policies';
 
 /* Batch tokens for DR operations, created on the primary and stored in the record (facts 5.7, 11.16). */
 
@@ -171,4 +171,32 @@ async function proveToken(
     ttlSeconds,
     capabilities,
   };
+}
+
+/** The rotation of the named DR set; if none is named, the only one. */
+export function chooseSet(deployment: Deployment, named: string | undefined) {
+  const sets = Object.entries(deployment.batchTokens);
+  const [found] = named === undefined && sets.length === 1 ? sets : sets.filter(([set]) => set === named);
+  if (found) return { drSet: found[0], entry: found[1] };
+  const names = sets.map(([set]) => set).join(', ');
+  return check('a DR set whose batch token is rotated', undefined, false, {
+    observed: named ?? 'none named',
+    needed: names === '' ? 'batchTokens in the inventory' : `drSet is one of ${names}`,
+    next: 'See docs/runbooks/batch-token-rotation.md for the members of the inventory.',
+  });
+}
+
+/** From version 2.0 the batch token also authorizes ceremony calls, unless every member has a credential for them. */
+export function opensCeremonies(
+  deployment: Deployment,
+  drSet: string,
+  observations: readonly Pick<ClusterObservation, 'cluster' | 'version'>[],
+): boolean {
+  const members = deployment.drSets.get(drSet) ?? [];
+  return observations.some(
+    ({ cluster, version }) =>
+      members.includes(cluster) &&
+      !isBeforeMajor(2, version) &&
+      deployment.clusters.get(cluster)?.ceremonyCredential === undefined,
+  );
 }

@@ -5,8 +5,8 @@ import type { GatedOperation } from '../../src/contracts/gates';
 import { RunbookError, orElse } from '../../src/errors';
 import { openValue } from '../../src/keys';
 import { verifyOneOf, verifyOperation } from '../approvals/authority';
-import type { LedgerEntry } from '../ceremony/token-ledger';
-import { ledgerOf, runOf, isOfSameRun, isReserved } from '../ceremony/token-ledger';
+import type { LedgerEntry } from './token-ledger';
+import { ledgerOf, runOf, isOfSameRun, isReserved } from './token-ledger';
 import { currentExecution } from '../execution';
 import { ANSWER_BUDGET_MS, awaitIdentity, sealOperationToken } from './operation-token';
 

@@ -4,23 +4,15 @@ import type { OperationTokenReference, Sealed } from '../../src/contracts/ceremo
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { attestedName, escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { gateOf, judgeGate, verifiedApprovals, verifyBeginning } from '../approvals/authority';
 import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
-import type { LedgerEntry } from '../ceremony/token-ledger';
-import {
-  ledgerOf,
-  notDelivered,
-  openEntries,
-  runOf,
-  raiseAlarm,
-  isOfSameRun,
-  isReserved,
-} from '../ceremony/token-ledger';
+import type { LedgerEntry } from './token-ledger';
+import { ledgerOf, notDelivered, openEntries, runOf, raiseAlarm, isOfSameRun, isReserved } from './token-ledger';
 import { asWarning, check } from '../checks/check';
 import { currentExecution } from '../execution';
-import type { PlanInput } from '../plans/observed';
 import { deleteToken } from './operation-token';
 
 /** A token in the record, as the plan names it: never the token itself or its sealed form. */
@@ -91,7 +83,9 @@ function beforeItWasMade(
 /** Finds the tokens in a deployment's record, and what can be done about them now. */
 export async function assessOperationTokenDisposal({
   input,
-}: PlanInput<'operationTokenDisposal'>): Promise<Assessment<{ readonly tokens: readonly LedgerToken[] }>> {
+}: {
+  readonly input: InputOf<'operationTokenDisposal'>;
+}): Promise<Assessment<{ readonly tokens: readonly LedgerToken[] }>> {
   const { clusters } = currentExecution();
   const { deployment, cluster, forget, provided } = input;
   for (const named of [cluster, provided]) if (named !== undefined) clusters.of(deployment, named);

@@ -2,15 +2,10 @@ import type { RunbookName } from '../../src/contracts/names';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import type { Deployment } from '../../src/inventory';
 import { ENDPOINTS } from '../../src/vault';
-import type { Rights } from '../checks/credentials';
+import type { Rights, PolicyGrant } from '../checks/rights';
+import { hclOf } from '../checks/rights';
 
 /* The minimum rights of each kind of credential in the inventory: `runbook policy`. */
-
-/** A path in a policy, with its capabilities. */
-export interface PolicyGrant {
-  readonly path: string;
-  readonly capabilities: readonly string[];
-}
 
 /** The kinds of credential for which a policy is printed, by their names in the inventory. */
 export const POLICY_KINDS = ['credential', 'batchToken', 'ceremonyCredential'] as const;
@@ -112,7 +107,11 @@ export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
   ceremonyRehearsal: [],
   batchTokenRotation: ['sys.createBatchToken'],
   merkleCheck: [],
-  readiness: [...['sys.auditDevices', 'sys.autopilotState', 'sys.rateLimitQuotas'], 'performance.primary.pathsFilter.read', ...MARKER],
+  readiness: [
+    ...['sys.auditDevices', 'sys.autopilotState', 'sys.rateLimitQuotas'],
+    'performance.primary.pathsFilter.read',
+    ...MARKER,
+  ],
   walSampler: [],
 };
 
@@ -302,13 +301,6 @@ export function policyCommand(policy: string): string {
  */
 export function roleCommand(role: string, policy: string): string {
   return `vault write auth/token/roles/${role} allowed_policies=${policy} orphan=true renewable=false token_type=batch`;
-}
-
-/** Rules in HCL, as `vault policy write` takes them. */
-export function hclOf(grants: readonly PolicyGrant[]): string {
-  return grants
-    .map(({ path, capabilities }) => `path "${path}" { capabilities = ["${capabilities.join('", "')}"] }`)
-    .join('\n');
 }
 
 /** The policy line that allows one call. */

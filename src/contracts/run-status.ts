@@ -206,7 +206,10 @@ export interface NextCommand {
 export interface Asked {
   readonly kind: 'operation-token' | 'root-token' | 'rehearsal';
   /** None in a rehearsal. */
-  readonly targets: readonly { readonly cluster: string; readonly uses: readonly (TokenUse | 'root-token.generate')[] }[];
+  readonly targets: readonly {
+    readonly cluster: string;
+    readonly uses: readonly (TokenUse | 'root-token.generate')[];
+  }[];
   readonly requestedBy: Attested;
   readonly reason: string;
   /** The token itself is asked for, which people generated with the command line of the service. Never a key share. */

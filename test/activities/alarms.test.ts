@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { sweepLedger } from '../../activities';
-import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
+import type { LedgerEntry } from '../../activities/tokens/token-ledger';
 import type { Sealed } from '../../src/contracts/ceremony';
 import type { ActivityBench, Burst } from '../support/activity-environment';
 import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';

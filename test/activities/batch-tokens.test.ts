@@ -3,7 +3,7 @@ import { judgeDue } from '../../activities/plans/batch-token-rotation';
 import { neededGrants } from '../../activities/tokens/policies';
 import { judgeBatchToken } from '../../activities/readiness/credentials';
 import type { CredentialFacts } from '../../activities/checks/credentials';
-import { batchTokenReady } from '../../activities/checks/tokens';
+import { batchTokenReady } from '../../activities/ceremony/token-source';
 import { keptBatchTokens, openBatchToken, sealBatchToken } from '../../activities/tokens/kept-batch-token';
 import pino from 'pino';
 import { assessService } from '../../activities/readiness/readiness';

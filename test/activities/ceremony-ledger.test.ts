@@ -1,7 +1,7 @@
 /** The ledger knows of a token before it exists: no worker, disk or key that fails in the burst loses one silently. */
 import { randomUUID } from 'node:crypto';
-import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
+import type { LedgerEntry } from '../../activities/tokens/token-ledger';
+import { TokenLedger } from '../../activities/tokens/token-ledger';
 import type { OwnAttempt, Sealed } from '../../src/contracts/ceremony';
 import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
 import type { ActivityBench, Burst } from '../support/activity-environment';

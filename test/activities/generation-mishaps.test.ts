@@ -3,7 +3,7 @@
  * many attempts, whether the orphan alarm is raised, or what the run is left with. Nobody is ever asked again: the very
  * same envelopes end in a token.
  */
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
+import { TokenLedger } from '../../activities/tokens/token-ledger';
 import { attemptMark } from '../../src/contracts/ceremony';
 import { createCeremonyKeys, openValue } from '../../src/keys';
 import type { Fault, SimulatedCluster } from '../../src/simulator';

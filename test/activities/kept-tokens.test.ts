@@ -1,6 +1,6 @@
 /** A token that the record keeps for a later run: given once, to a run whose approved plan names it. */
 import { randomUUID } from 'node:crypto';
-import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
+import type { LedgerEntry } from '../../activities/tokens/token-ledger';
 import { judgeRecordedTokens } from '../../activities/readiness/site';
 import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';

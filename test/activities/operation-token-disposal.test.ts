@@ -1,6 +1,6 @@
 /** Generated tokens are deleted and proven dead; what cannot be deleted now is kept, sealed, and deleted later. */
 import { randomUUID } from 'node:crypto';
-import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
+import type { LedgerEntry } from '../../activities/tokens/token-ledger';
 import type { Sealed } from '../../src/contracts/ceremony';
 import { tooSlow } from '../support/by-hand';
 import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';

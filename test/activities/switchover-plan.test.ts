@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { planDigest } from '../../activities/approvals/planning';
-import { freeSlot } from '../../activities/checks/tokens';
+import { freeSlot } from '../../activities/ceremony/token-source';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { JsonObject, JsonValue } from '../../src/simulator/messages';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
-import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
+import { TokenLedger } from '../../activities/tokens/token-ledger';
+import type { LedgerEntry } from '../../activities/tokens/token-ledger';
 import type { RecordedCall } from '../../src/simulator';
 import { attemptMark } from '../../src/contracts/ceremony';
 import type { RunStatus } from '../../src/contracts/run-status';

@@ -44,8 +44,8 @@ import { HeldShares, TokenGenerations, badShareFindings } from '../../workflows/
 import type { GenerationCalls } from '../../workflows/procedures/token-generation';
 import type { RecordsOptions } from '../../activities/record';
 import type { Timing } from '../../activities/timing';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
-import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
+import { TokenLedger } from '../../activities/tokens/token-ledger';
+import type { LedgerEntry } from '../../activities/tokens/token-ledger';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { activityEvents } from './activity-events';
 import { findCanaries } from './secret-search';

@@ -8,7 +8,7 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import pino from 'pino';
 import { Records } from '../../activities';
 import type { RunbookActivities } from '../../activities';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
+import { TokenLedger } from '../../activities/tokens/token-ledger';
 import { policyFor, policyText } from '../../activities/tokens/policies';
 import { ceremonyWorkflowId, deploymentWorkflowId, lockWorkflowId } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';

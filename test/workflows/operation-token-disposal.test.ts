@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
+import { TokenLedger } from '../../activities/tokens/token-ledger';
 import { at, CHANGING, hold, statuses } from '../support/faults';
 import { expectFewEvents } from '../support/matrix';
 import { openScenario } from '../support/scenario';

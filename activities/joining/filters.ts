@@ -11,11 +11,19 @@ import type { DynamicFilter } from '../../src/vault';
 import { notApproved, verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
 import { betweenClusters, currentExecution, onCluster } from '../execution';
 import { readKind } from '../observe';
-import { pairOf, verifyFollowing } from '../joining/repoint-authority';
+import { pairOf, verifyFollowing } from './repoint-authority';
 import { readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
 import { CHANGE_TIMEOUT_MS } from '../timing';
 import { ANSWER_BUDGET_MS, awaitIdentity, readClusterId } from '../tokens/operation-token';
-import { describeFilter, filterOfId, filterUnder, filtersUnder, isWider, standing, stateOf } from './paths-filters';
+import {
+  describeFilter,
+  filterOfId,
+  filterUnder,
+  filtersUnder,
+  isWider,
+  standing,
+  stateOf,
+} from '../filters/paths-filters';
 
 /* Changing the paths filters on a performance primary (interface 4.2: `paths-filter`; facts 6). */
 

@@ -5,8 +5,8 @@ import { verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { betweenClusters } from '../execution';
 import { callHook } from '../hooks/run-hook';
-import { demandNoNodePrimary, demandServing } from '../roles/other-side';
-import { opinionsText } from '../roles/prove-not-primary';
+import { demandNoNodePrimary, demandServing } from './other-side';
+import { opinionsText } from './prove-not-primary';
 import { awaitIdentityOf } from '../tokens/operation-token';
 
 /* A former primary returns after a failover: it is `secondary`; `primary` is the cluster that serves (facts 8.4). */

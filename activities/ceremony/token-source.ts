@@ -4,27 +4,20 @@ import type { Check } from '../../src/contracts/plan';
 import type { TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
-import type { Secret } from '../../src/secret';
 import type { GeneratedTokenKind } from '../../src/vault';
-import type { CeremonyWay } from '../ceremony/ceremony-access';
-import { breakGlassWarnings, ceremonyCallsAllowed, judgeCeremonyWay } from '../ceremony/ceremony-access';
-import { judgeRoster, providersNow } from '../ceremony/ceremony';
-import { cancelCommand } from '../ceremony/generation-slot';
+import type { CeremonyWay } from './ceremony-access';
+import { breakGlassWarnings, ceremonyCallsAllowed, judgeCeremonyWay } from './ceremony-access';
+import { judgeRoster, providersNow } from './ceremony';
+import { cancelCommand } from './generation-slot';
 import type { ClusterAccess } from '../clusters';
-import { provenBefore } from '../tokens/batch-token-proof';
+import { provenBefore, acceptedBy } from '../tokens/batch-token-proof';
 import { keptTokenFor } from '../tokens/kept-tokens';
 import { readBatchToken } from '../tokens/operation-token';
-import { isBeforeMajor } from './versions';
-import { asWarning, check, notCheckable } from './check';
-import type { CredentialFacts } from './credentials';
-import { CREDENTIAL_LIFE_SECONDS, credentialFacts, missingRights, rightsText } from './credentials';
-
-export const DEMOTE = 'sys/replication/dr/primary/demote';
-export const PROMOTE = 'sys/replication/dr/secondary/promote';
-export const UPDATE_PRIMARY = 'sys/replication/dr/secondary/update-primary';
-export const ATTEMPT = 'sys/replication/dr/secondary/generate-operation-token/attempt';
-
-type Taken = 'taken' | 'refused' | 'not-checkable';
+import { isBeforeMajor } from '../checks/versions';
+import { asWarning, check, notCheckable } from '../checks/check';
+import type { CredentialFacts } from '../checks/credentials';
+import { CREDENTIAL_LIFE_SECONDS, credentialFacts, missingRights, rightsText } from '../checks/credentials';
+import { ATTEMPT } from '../checks/rights';
 
 /** What authorizes the calls of a ceremony, without the token itself. */
 type CeremonyEntry = Pick<CeremonyWay, 'access' | 'from'>;
@@ -253,24 +246,4 @@ export async function ceremonyEntryOf(
     ({ access, from }) => ({ access, from }),
     orElse(signal, () => ({ access: 'refused' })),
   );
-}
-
-/**
- * Whether a DR secondary accepts a batch token. From version 2.0 it accepts one for reading its generation slot; earlier
- * versions have no read-only call that a batch token authorizes.
- */
-export async function acceptedBy(
-  secondary: ClusterAccess,
-  { version }: Pick<ClusterObservation, 'version'>,
-  token: Secret<'batch-token'>,
-  signal: AbortSignal,
-): Promise<Taken> {
-  if (isBeforeMajor(2, version)) return 'not-checkable';
-  const read = (sent: Secret<'batch-token'> | undefined) =>
-    secondary.client.dr.secondary.generateOperationToken.readAttempt({ token: sent, signal }).then(
-      (): Taken => 'taken',
-      orElse(signal, ({ code }): Taken => (code === 'PERMISSION_DENIED' ? 'refused' : 'not-checkable')),
-    );
-  // A service before 2.0 lets everybody in, and proves nothing.
-  return version === undefined && (await read(undefined)) !== 'refused' ? 'not-checkable' : read(token);
 }
