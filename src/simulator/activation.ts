@@ -1,32 +1,12 @@
-import type { SimulatedCluster } from './cluster';
+import type { SimulatedCluster, ActivationContent, ActivationToken } from './cluster';
 import { badRequest, decodeStandardBase64, ServiceFault, type JsonObject } from './messages';
-import type { ReplicationKind } from './storage';
-
-/** The content of an activation token. */
-export interface ActivationContent {
-  readonly kind: ReplicationKind;
-  readonly setId: string;
-  readonly secondaryId: string;
-  /** Identifies the client certificate in the token; only its holder may connect. */
-  readonly certificate: string;
-  readonly primaryClusterAddress: string;
-  /** Milliseconds since the epoch. */
-  readonly expiresAt: number;
-}
+import type { ReplicationKind } from './stored';
 
 /** Length of an X25519 public key. */
 export const PUBLIC_KEY_BYTES = 32;
 
 /** Seconds by which a token is backdated, to allow for clock skew. */
 const NOT_BEFORE_LEEWAY_SECONDS = 5;
-
-/** An activation token that was issued. */
-export interface ActivationToken {
-  readonly content: ActivationContent;
-  readonly issuer: SimulatedCluster;
-  /** The public key that it is encrypted with; empty if it is wrapped. */
-  readonly publicKey: string;
-}
 
 /** `primary/secondary-token`: registers the id and returns its credentials, wrapped or encrypted. */
 export function issueActivationToken(

@@ -1,14 +1,33 @@
 import type { JsonObject } from './messages';
-import { Leadership, SimulatedNode } from './node';
+import { Leadership, SimulatedNode, type ServeNode } from './node';
 import type { SeededRandom } from './random';
-import { DISABLED, type Role, type SecondaryRole } from './roles';
-import type { PathsFilter } from './routes/filters';
-import { TokenStore } from './routes/tokens';
-import type { SimulatedService } from './service';
 import { Seal } from './shamir';
-import { KINDS, Storage, type ReplicationKind } from './storage';
-import { ReplicationStream } from './stream';
-import type { Topology } from './topology';
+import { Storage } from './storage';
+import { ReplicationStream, type StreamingCluster } from './stream';
+import type { Readings, Timing, Topology } from './topology';
+import { KINDS, DISABLED } from './stored';
+import type { ReplicationKind, Role, SecondaryRole, PathsFilter } from './stored';
+import { TokenStore, type BatchTokens } from './token-store';
+
+/** What a cluster needs of the service that it is part of. */
+interface Surroundings {
+  readonly clusters: ReadonlyMap<string, SimulatedCluster>;
+  readonly timing: Timing;
+  readonly readings: Readings;
+  readonly random: SeededRandom;
+  /** PEM certificate and key of the API listeners; without them the listeners use plain HTTP. */
+  readonly certificate: { readonly cert: string; readonly key: string } | undefined;
+  readonly activationTokens: Map<string, ActivationToken>;
+  readonly batchTokens: BatchTokens;
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Updates every cluster to the current time. */
+  advance(): void;
+  /** The cluster that has a node with this address. */
+  clusterAt(address: string, of?: 'clusterAddress' | 'address'): SimulatedCluster | undefined;
+  /** False while the network between the two clusters is cut. */
+  linked(a: { readonly name: string }, b: { readonly name: string }): boolean;
+}
 
 /** One cluster: its nodes, storage, and roles, and the methods that tests and the demo use to disturb it. */
 export class SimulatedCluster {
@@ -53,8 +72,9 @@ export class SimulatedCluster {
   #nextCanaryAt = 0;
 
   constructor(
-    readonly service: SimulatedService,
+    readonly service: Surroundings,
     options: Topology['clusters'][number],
+    serve: (cluster: SimulatedCluster, ...call: Parameters<ServeNode>) => Promise<void>,
   ) {
     this.name = options.name;
     this.random = service.random.derive(`cluster/${options.name}`);
@@ -70,7 +90,10 @@ export class SimulatedCluster {
     this.streams = { dr: new ReplicationStream('dr', this), performance: new ReplicationStream('performance', this) };
     this.nodes = Array.from(
       { length: options.nodes ?? 3 },
-      (_, index) => new SimulatedNode(this, index, options.ports?.[index] ?? 0, advertised(options.apiAddr, index)),
+      (_, index) =>
+        new SimulatedNode(this, index, options.ports?.[index] ?? 0, advertised(options.apiAddr, index), (...call) =>
+          serve(this, ...call),
+        ),
     );
     this.leadership = new Leadership(this, this.random.derive('leadership'));
   }
@@ -163,7 +186,7 @@ export class SimulatedCluster {
   }
 
   /** A secondary remembers the addresses of its primary's running nodes. */
-  rememberPrimary(kind: ReplicationKind, source: SimulatedCluster, now: number): void {
+  rememberPrimary(kind: ReplicationKind, source: StreamingCluster, now: number): void {
     const role = this.role(kind);
     if (role.mode !== 'secondary') return;
     const known = source.nodes.filter((node) => node.up).map((node) => node.clusterAddress);
@@ -322,4 +345,24 @@ export class SimulatedCluster {
 
 function advertised(apiAddr: string | readonly string[] | undefined, node: number): string | undefined {
   return typeof apiAddr === 'object' ? apiAddr[node] : apiAddr;
+}
+
+/** The content of an activation token. */
+export interface ActivationContent {
+  readonly kind: ReplicationKind;
+  readonly setId: string;
+  readonly secondaryId: string;
+  /** Identifies the client certificate in the token; only its holder may connect. */
+  readonly certificate: string;
+  readonly primaryClusterAddress: string;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** An activation token that was issued. */
+export interface ActivationToken {
+  readonly content: ActivationContent;
+  readonly issuer: SimulatedCluster;
+  /** The public key that it is encrypted with; empty if it is wrapped. */
+  readonly publicKey: string;
 }

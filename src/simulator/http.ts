@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
-import { IncomingMessage, type ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import { stringify } from 'lossless-json';
 import type { SimulatedCluster } from './cluster';
-import type { Moment } from './faults';
+import type { FaultInjector, Moment } from './faults';
 import {
   badRequest,
   BrokenConnection,
@@ -58,25 +57,18 @@ export interface RecordedCall {
 const OPEN_FIELDS =
   /^(id|ttl|nonce|mode|paths?|force|diff|skip_flush|primary_(cluster|api)_addr|update_primary_addrs|ca_(file|path)|secondary_public_key|pgp_key|policies|type)$/;
 
-/**
- * Node's HTTP parser does not know the method `LIST`, which some clients send. Returns such a request from the bytes
- * that the parser refused. Afterwards the connection has to be closed, because its parser is of no use any more.
- */
-export function listRequestIn(refused: Buffer | undefined, socket: Socket): IncomingMessage | undefined {
-  const [line = '', ...headers] = (refused?.toString('latin1') ?? '').replace(/\r\n\r\n$/, '').split('\r\n');
-  const url = /^LIST (\S+) HTTP\/1\.1$/.exec(line)?.[1];
-  const pairs = headers.map((header) => /^([!-9;-~]+):[ \t]*(.*?)[ \t]*$/.exec(header)?.slice(1));
-  if (url === undefined || refused?.includes('\r\n\r\n') !== true || pairs.includes(undefined)) return undefined;
-  const incoming = new IncomingMessage(socket);
-  for (const [name = '', value = ''] of pairs.flatMap((pair) => (pair ? [pair] : [])))
-    incoming.headers[name.toLowerCase()] = value;
-  Object.assign(incoming, { method: 'LIST', url, complete: true });
-  incoming.push(null);
-  return incoming;
+/** What happens to requests on their way, and what is recorded of them. */
+interface Traffic {
+  /** Every request that reached a node, in order of arrival. */
+  readonly calls: RecordedCall[];
+  readonly faults: FaultInjector;
+  /** Added to every HTTP answer, milliseconds. */
+  readonly latencyMs: number;
 }
 
 /** One request at one node, with its complete body. */
 interface Arrival {
+  readonly traffic: Traffic;
   readonly cluster: SimulatedCluster;
   readonly node: SimulatedNode;
   readonly method: string;
@@ -98,6 +90,7 @@ interface Delivery extends ServiceAnswer {
 
 /** Serves one request that arrived at a node. */
 export async function serve(
+  traffic: Traffic,
   cluster: SimulatedCluster,
   node: SimulatedNode,
   incoming: IncomingMessage,
@@ -109,7 +102,7 @@ export async function serve(
   try {
     const url = urlOf(incoming);
     const arrival: Arrival = {
-      ...{ cluster, node, url, text: await readText(incoming) },
+      ...{ traffic, cluster, node, url, text: await readText(incoming) },
       method: methodOf(incoming, url),
       token: tokenOf(incoming),
       certificate: socket instanceof TLSSocket ? socket.getPeerX509Certificate()?.fingerprint256 : undefined,
@@ -119,7 +112,7 @@ export async function serve(
     };
     const recorded = record(arrival);
     call = recorded;
-    const { latencyMs } = cluster.service;
+    const { latencyMs } = traffic;
     if (latencyMs > 0) await delay(latencyMs);
     const answer = await answerWithFaults(arrival);
     call.status = answer.status;
@@ -142,8 +135,8 @@ export async function serve(
   }
 }
 
-function record({ cluster, node, method, url, text, token, mayBePassedOn }: Arrival): RecordedCall {
-  const { calls } = cluster.service;
+function record({ traffic, cluster, node, method, url, text, token, mayBePassedOn }: Arrival): RecordedCall {
+  const { calls } = traffic;
   const call: RecordedCall = {
     seq: (calls.at(-1)?.seq ?? 0) + 1,
     cluster: cluster.name,
@@ -191,9 +184,9 @@ async function answerWithFaults(arrival: Arrival): Promise<Delivery> {
   return (await applyFaults(met, arrival, answer)) ?? answer;
 }
 
-function faultsOn({ cluster, node, method, url }: Arrival, when: Moment, isServed: boolean) {
+function faultsOn({ traffic, cluster, node, method, url }: Arrival, when: Moment, isServed: boolean) {
   const call = { cluster: cluster.name, node: node.index, endpoint: `${method} ${url.pathname}`, isServed };
-  return cluster.service.faults.take(call, when);
+  return traffic.faults.take(call, when);
 }
 
 async function applyFaults(

@@ -5,6 +5,6 @@ export { closeAtOnce, listenOnLoopback } from './node';
 export { describeSimulator, startSimulator } from './program';
 export type { SimulatorState } from './program';
 export { startSimulatedService, SimulatedService } from './service';
-export type { ReplicationKind } from './storage';
 export { parseTopology } from './topology';
 export type { Topology } from './topology';
+export type { ReplicationKind } from './stored';

@@ -5,14 +5,25 @@ import {
   ServerResponse,
   type RequestListener,
   type Server as HttpServer,
+  IncomingMessage,
 } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { Socket, type Server } from 'node:net';
-import type { SimulatedCluster } from './cluster';
-import { listRequestIn, serve } from './http';
 import type { SeededRandom } from './random';
-import { GenerationAttempts } from './routes/generation';
-import type { ReplicationKind } from './storage';
+import type { ReplicationKind } from './stored';
+import { GenerationAttempts } from './generation-attempts';
+import type { GeneratingCluster } from './generation-attempts';
+import type { Readings, Timing } from './topology';
+
+/** Answers a request that reached a node. */
+export type ServeNode = (node: SimulatedNode, ...call: Parameters<RequestListener>) => Promise<void>;
+
+/** What a node needs of its cluster. */
+interface ClusterOfNode extends GeneratingCluster {
+  readonly service: GeneratingCluster['service'] & {
+    readonly certificate: { readonly cert: string; readonly key: string } | undefined;
+  };
+}
 
 /**
  * One node: a process with its own listener, seal state, and memory (the generation attempt, and the private keys of
@@ -38,12 +49,14 @@ export class SimulatedNode {
   /**
    * @param port 0: any free port; later restarts of the node use the same port
    * @param advertised `api_addr`, if it is not the address at which the node listens
+   * @param serve answers a request that reached this node
    */
   constructor(
-    private readonly cluster: SimulatedCluster,
+    private readonly cluster: ClusterOfNode,
     readonly index: number,
     port: number,
-    private readonly advertised?: string,
+    private readonly advertised: string | undefined,
+    private readonly serve: ServeNode,
   ) {
     this.#port = port;
     this.attempts = new GenerationAttempts(cluster);
@@ -67,7 +80,7 @@ export class SimulatedNode {
   /** Starts the process with empty memory and opens its listener. */
   async start(): Promise<void> {
     const { service } = this.cluster;
-    const listener: RequestListener = (incoming, response) => void serve(this.cluster, this, incoming, response);
+    const listener: RequestListener = (incoming, response) => void this.serve(this, incoming, response);
     const server =
       service.certificate === undefined
         ? createHttpServer(listener)
@@ -116,6 +129,12 @@ export class SimulatedNode {
   }
 }
 
+/** What leadership needs of a cluster. */
+interface LedCluster {
+  readonly service: { readonly timing: Timing; readonly readings: Readings };
+  readonly nodes: readonly SimulatedNode[];
+}
+
 /** Tracks which node of a cluster is active, and when no node is. */
 export class Leadership {
   /** The active node, even while the cluster restarts its subsystems. */
@@ -128,7 +147,7 @@ export class Leadership {
   #preferred: SimulatedNode | undefined;
 
   constructor(
-    private readonly cluster: SimulatedCluster,
+    private readonly cluster: LedCluster,
     private readonly random: SeededRandom,
   ) {}
 
@@ -220,4 +239,21 @@ export async function closeAtOnce(server: HttpServer): Promise<void> {
     server.close(() => resolve());
     server.closeAllConnections();
   });
+}
+
+/**
+ * Node's HTTP parser does not know the method `LIST`, which some clients send. Returns such a request from the bytes
+ * that the parser refused. Afterwards the connection has to be closed, because its parser is of no use any more.
+ */
+export function listRequestIn(refused: Buffer | undefined, socket: Socket): IncomingMessage | undefined {
+  const [line = '', ...headers] = (refused?.toString('latin1') ?? '').replace(/\r\n\r\n$/, '').split('\r\n');
+  const url = /^LIST (\S+) HTTP\/1\.1$/.exec(line)?.[1];
+  const pairs = headers.map((header) => /^([!-9;-~]+):[ \t]*(.*?)[ \t]*$/.exec(header)?.slice(1));
+  if (url === undefined || refused?.includes('\r\n\r\n') !== true || pairs.includes(undefined)) return undefined;
+  const incoming = new IncomingMessage(socket);
+  for (const [name = '', value = ''] of pairs.flatMap((pair) => (pair ? [pair] : [])))
+    incoming.headers[name.toLowerCase()] = value;
+  Object.assign(incoming, { method: 'LIST', url, complete: true });
+  incoming.push(null);
+  return incoming;
 }

@@ -1,44 +1,8 @@
-import { redeemActivationToken, type ActivationContent } from './activation';
-import type { SimulatedCluster } from './cluster';
+import { redeemActivationToken } from './activation';
+import type { SimulatedCluster, ActivationContent } from './cluster';
 import { badRequest, ServiceFault } from './messages';
-import type { ReplicationKind } from './storage';
-
-/** An activation token that a primary has issued and not revoked, used or not. */
-interface KnownSecondary {
-  readonly id: string;
-  /** Identifies the client certificate in the activation token; only its holder may connect. */
-  readonly certificate: string;
-  readonly activated: boolean;
-}
-
-/**
- * Role of a cluster in one kind of replication. The DR role belongs to the cluster. The performance role is part of the
- * data, so a DR secondary inherits it on promotion.
- */
-export type Role =
-  | { readonly mode: 'disabled' }
-  | {
-      readonly mode: 'primary';
-      readonly setId: string;
-      readonly advertisedAddress: string;
-      readonly knownSecondaries: readonly KnownSecondary[];
-    }
-  | {
-      readonly mode: 'secondary';
-      readonly setId: string;
-      readonly secondaryId: string;
-      /** Null: it does not connect to any primary (after a demotion, or after `update-primary` with a blank token). */
-      readonly certificate: string | null;
-      readonly primaryClusterAddress: string;
-      readonly knownPrimaryAddresses: readonly string[];
-      /** True from a demotion until an activation token is used; meanwhile addresses are refused. */
-      readonly demoted: boolean;
-    };
-
-export type PrimaryRole = Extract<Role, { mode: 'primary' }>;
-export type SecondaryRole = Extract<Role, { mode: 'secondary' }>;
-
-export const DISABLED: Role = { mode: 'disabled' };
+import type { ReplicationKind, Role, SecondaryRole } from './stored';
+import { DISABLED } from './stored';
 
 /** Returns the role of the cluster, or throws if it is a different one. */
 export function requireRole<M extends 'primary' | 'secondary'>(

@@ -10,6 +10,7 @@ import {
   type ServiceRequest,
 } from './messages';
 import type { SimulatedNode } from './node';
+import type { Identity } from './stored';
 import { FILTER_ROUTES } from './routes/filters';
 import { GENERATION_ROUTES } from './routes/generation';
 import { KEY_VALUE_ROUTES } from './routes/key-value';
@@ -19,7 +20,7 @@ import { QUOTA_ROUTES } from './routes/quotas';
 import { REPLICATION_ROUTES } from './routes/replication';
 import { RouteCall, type Route } from './routes/route';
 import { SYSTEM_ROUTES } from './routes/system';
-import { TOKEN_ROUTES, type Identity } from './routes/tokens';
+import { TOKEN_ROUTES } from './routes/tokens';
 
 /** All routes that need an active node, the more specific ones first. */
 export const ROUTES: readonly Route[] = [

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
-import type { ActivationToken } from './activation';
 import { SimulatedCluster } from './cluster';
+import type { ActivationToken } from './cluster';
 import { FaultInjector } from './faults';
-import type { RecordedCall } from './http';
+import { serve, type RecordedCall } from './http';
 import type { SimulatedNode } from './node';
 import { SeededRandom } from './random';
 import { joinSet, makePrimary } from './roles';
-import { canonicalPath, canonicalPaths } from './routes/filters';
-import type { BatchTokens } from './routes/tokens';
-import type { ReplicationKind } from './storage';
 import { READINGS, timingOf, type Readings, type Timing, type Topology } from './topology';
+import type { ReplicationKind } from './stored';
+import { canonicalPath, canonicalPaths } from './paths-filter';
+import type { BatchTokens } from './token-store';
 
 const DEFAULT_MOUNTS = ['kv/', 'secret/'];
 
@@ -44,7 +44,8 @@ export class SimulatedService {
     const clusters = new Map<string, SimulatedCluster>();
     for (const options of topology.clusters) {
       if (clusters.has(options.name)) throw new Error(`topology: cluster ${options.name} twice`);
-      clusters.set(options.name, new SimulatedCluster(this, options));
+      const cluster = new SimulatedCluster(this, options, (...call) => serve(this, ...call));
+      clusters.set(options.name, cluster);
     }
     this.clusters = clusters;
   }
@@ -63,7 +64,7 @@ export class SimulatedService {
   }
 
   /** False while the network between the two clusters is cut. */
-  linked(a: SimulatedCluster, b: SimulatedCluster): boolean {
+  linked(a: Pick<SimulatedCluster, 'name'>, b: Pick<SimulatedCluster, 'name'>): boolean {
     return !this.#cuts.has(linkOf(a.name, b.name));
   }
 

@@ -1,34 +1,7 @@
 import { hash } from 'node:crypto';
-import { ServiceFault, type JsonObject } from './messages';
-import type { Role } from './roles';
-import type { PathsFilter } from './routes/filters';
-import type { AuthMethod, AuthRole } from './routes/logins';
-import type { PolicyRule } from './routes/policies';
-import type { QuotaConfig, RateLimitQuota } from './routes/quotas';
-import type { Identity, TokenRole } from './routes/tokens';
-
-export const KINDS = ['dr', 'performance'] as const;
-export type ReplicationKind = (typeof KINDS)[number];
-
-/** Everything that a cluster keeps on disk. Values are immutable: a change stores a new value under the key. */
-export type StoredValue =
-  | { readonly type: 'secret'; readonly data: JsonObject }
-  /** The latest version of a key of a version 2 engine. */
-  | { readonly type: 'versioned-secret'; readonly data: JsonObject; readonly version: number; readonly at: number }
-  /** `version`: the version of a key-value engine. */
-  | { readonly type: 'mount'; readonly mountType: string; readonly version: '1' | '2' }
-  | { readonly type: 'policy'; readonly text: string; readonly rules: readonly PolicyRule[] }
-  | { readonly type: 'token-role'; readonly role: TokenRole }
-  | { readonly type: 'auth-mount'; readonly method: AuthMethod; readonly keys: readonly string[] }
-  | { readonly type: 'auth-role'; readonly role: AuthRole }
-  | { readonly type: 'secret-id'; readonly role: string }
-  | { readonly type: 'token'; readonly identity: Identity }
-  | { readonly type: 'keyring'; readonly id: string }
-  | { readonly type: 'role'; readonly role: Role }
-  | { readonly type: 'filter'; readonly filter: PathsFilter }
-  | { readonly type: 'quota'; readonly quota: RateLimitQuota }
-  | { readonly type: 'quota-config'; readonly config: QuotaConfig }
-  | { readonly type: 'canary'; readonly at: number };
+import { ServiceFault } from './messages';
+import { KINDS } from './stored';
+import type { ReplicationKind, StoredValue } from './stored';
 
 /**
  * Which secondaries an entry replicates to: DR secondaries receive `everything` and `cluster`, performance secondaries

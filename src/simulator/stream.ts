@@ -1,8 +1,33 @@
-import type { SimulatedCluster } from './cluster';
 import { atLeastVersion } from './messages';
-import type { SecondaryRole } from './roles';
-import { dynamicFilterOf, passesFilter, type PathsFilter } from './routes/filters';
-import { replicates, type ReplicationKind } from './storage';
+import type { Leadership, SimulatedNode } from './node';
+import { replicates, type Storage } from './storage';
+import type { ReplicationKind, Role, SecondaryRole, PathsFilter } from './stored';
+import type { Readings, Timing } from './topology';
+import { dynamicFilterOf, passesFilter } from './paths-filter';
+
+/** What a stream needs of the clusters at its ends. */
+export interface StreamingCluster {
+  readonly name: string;
+  readonly version: string;
+  readonly service: {
+    readonly timing: Timing;
+    readonly readings: Readings;
+    clusterAt(address: string): StreamingCluster | undefined;
+    linked(a: { readonly name: string }, b: { readonly name: string }): boolean;
+  };
+  readonly storage: Storage;
+  readonly leadership: Leadership;
+  readonly nodes: readonly SimulatedNode[];
+  readonly clusterAddress: string;
+  readonly advertisedApiAddress: string;
+  readonly streams: Readonly<Record<ReplicationKind, ReplicationStream>>;
+  rootToken: string;
+  effectiveRole(kind: ReplicationKind): Role;
+  filterOf(id: string): PathsFilter | undefined;
+  acceptsSecondary(kind: ReplicationKind, secondary: SecondaryRole, now: number): boolean;
+  connectedSecondaries(kind: ReplicationKind): readonly StreamingCluster[];
+  rememberPrimary(kind: ReplicationKind, source: StreamingCluster, now: number): void;
+}
 
 type StreamState = 'idle' | 'merkle-diff' | 'merkle-sync' | 'stream-wals';
 
@@ -14,7 +39,7 @@ export class ReplicationStream {
   state: StreamState = 'idle';
   connected = false;
   /** The cluster that it is connected to, or was connected to last. */
-  source: SimulatedCluster | undefined;
+  source: StreamingCluster | undefined;
   /** WAL index, in the source, of the last entry that was applied. */
   lastRemoteWal = 0n;
   lastHeartbeatAt: number | undefined;
@@ -34,7 +59,7 @@ export class ReplicationStream {
 
   constructor(
     readonly kind: ReplicationKind,
-    readonly cluster: SimulatedCluster,
+    readonly cluster: StreamingCluster,
   ) {}
 
   /** Resets the link, as after a new activation token, a demotion, or a wipe. */
@@ -101,7 +126,7 @@ export class ReplicationStream {
     this.#copy(source, role, now);
   }
 
-  #findSource(role: SecondaryRole, now: number): SimulatedCluster | undefined {
+  #findSource(role: SecondaryRole, now: number): StreamingCluster | undefined {
     const { service } = this.cluster;
     const follows =
       this.kind === 'performance' &&
@@ -129,7 +154,7 @@ export class ReplicationStream {
     this.connected = false;
   }
 
-  #begin(source: SimulatedCluster, now: number): void {
+  #begin(source: StreamingCluster, now: number): void {
     this.source = source;
     this.state = 'merkle-diff';
     this.#synchronised = false;
@@ -138,7 +163,7 @@ export class ReplicationStream {
     this.lastHeartbeatAt = now;
   }
 
-  #connect(source: SimulatedCluster, role: SecondaryRole, now: number): void {
+  #connect(source: StreamingCluster, role: SecondaryRole, now: number): void {
     this.connected = true;
     this.#lostAt = undefined;
     const interval = Math.max(1, this.cluster.service.timing.heartbeatMs);
@@ -150,7 +175,7 @@ export class ReplicationStream {
     this.cluster.rememberPrimary(this.kind, source, now);
   }
 
-  #compare(source: SimulatedCluster, role: SecondaryRole, now: number): void {
+  #compare(source: StreamingCluster, role: SecondaryRole, now: number): void {
     const tooOld = !atLeastVersion(this.cluster.version, source.version);
     while (now >= this.#phaseEndsAt)
       if (this.state === 'merkle-diff') {
@@ -165,7 +190,7 @@ export class ReplicationStream {
       }
   }
 
-  #copy(source: SimulatedCluster, role: SecondaryRole, now: number): void {
+  #copy(source: StreamingCluster, role: SecondaryRole, now: number): void {
     const filter = this.#filter(source, role);
     const selected = [...source.storage.replicated(this.kind)].filter(([key]) => this.#passes(filter, key));
     this.discardedEntries = this.cluster.storage.replaceReplicated(this.kind, selected, now);
@@ -180,7 +205,7 @@ export class ReplicationStream {
     if (this.kind === 'dr') this.cluster.rootToken = source.rootToken;
   }
 
-  #receive(source: SimulatedCluster, role: SecondaryRole, now: number): void {
+  #receive(source: StreamingCluster, role: SecondaryRole, now: number): void {
     const filter = this.#filter(source, role);
     const entries = source.storage.entriesAfter(this.#position);
     if (filter !== this.#appliedFilter || entries === null) {
@@ -206,7 +231,7 @@ export class ReplicationStream {
     return this.kind === 'dr' || passesFilter(filter, key);
   }
 
-  #filter(source: SimulatedCluster, role: SecondaryRole): PathsFilter | undefined {
+  #filter(source: StreamingCluster, role: SecondaryRole): PathsFilter | undefined {
     return this.kind === 'performance' ? source.filterOf(role.secondaryId) : undefined;
   }
 }

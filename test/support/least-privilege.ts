@@ -8,10 +8,10 @@ import { findDeployment, parseInventory } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import { formatPublicKey, newSigningKey } from '../../src/keys';
 import { ROUTES } from '../../src/simulator/router';
+import type { PolicyRule } from '../../src/simulator/stored';
 import type { SimulatedCluster } from '../../src/simulator';
 import type { Credential } from '../../src/simulator/routes/route';
 import { parsePolicy } from '../../src/simulator/routes/policies';
-import type { PolicyRule } from '../../src/simulator/routes/policies';
 import { ROOT } from './documents';
 
 const EUROPE = `      eu:
@@ -71,7 +71,8 @@ export function ceremonyToken(cluster: SimulatedCluster, inventory: Inventory, d
 /** A performance secondary has the policies of its primary. */
 function policyWriter(cluster: SimulatedCluster): SimulatedCluster {
   const { source } = cluster.streams.performance;
-  return source === undefined ? cluster : policyWriter(source);
+  const primary = source && cluster.service.clusters.get(source.name);
+  return primary === undefined ? cluster : policyWriter(primary);
 }
 
 const WORKERS_TOKEN_MS = 30 * 24 * 3_600_000;

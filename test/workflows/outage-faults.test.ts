@@ -234,7 +234,8 @@ describe('faults in the outage', () => {
     });
 
     it('the old primary is made primary again while the promotion is tried: nothing else is promoted, and people may let it serve on', async (scenario) => {
-      at(scenario, 'before', 'west', CHANGING.promote, ({ service }) => {
+      at(scenario, 'before', 'west', CHANGING.promote, () => {
+        const { service } = scenario;
         const setId = service.cluster('west').snapshotState().dr.setId ?? '';
         const role = { mode: 'primary', setId, advertisedAddress: '', knownSecondaries: [] } as const;
         service.cluster('east').setRole('dr', role, service.now());

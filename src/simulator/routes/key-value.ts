@@ -1,6 +1,7 @@
 import { badRequest, found, isJsonObject, NO_CONTENT, ServiceFault } from '../messages';
 import type { JsonObject, ServiceAnswer } from '../messages';
-import type { StoredValue } from '../storage';
+import type { StoredValue } from '../stored';
+import type { StreamingCluster } from '../stream';
 import { route, type Route, type RouteCall } from './route';
 
 /**
@@ -9,7 +10,7 @@ import { route, type Route, type RouteCall } from './route';
  * data streams back.
  */
 export function writeShared({ cluster, now }: RouteCall, key: string, value: StoredValue | null): void {
-  let writer = cluster;
+  let writer: StreamingCluster = cluster;
   while (writer.effectiveRole('performance').mode === 'secondary' && !key.startsWith('cluster/')) {
     const { connected, source } = writer.streams.performance;
     if (!connected || source === undefined)

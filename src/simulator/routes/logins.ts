@@ -9,24 +9,10 @@ import {
   ServiceFault,
 } from '../messages';
 import type { JsonObject, ServiceAnswer } from '../messages';
+import { METHODS } from '../stored';
+import type { AuthMethod, AuthRole } from '../stored';
 import { writeShared } from './key-value';
 import { route, type Route, type RouteCall } from './route';
-
-const METHODS = ['approle', 'kubernetes', 'jwt', 'cert'] as const;
-export type AuthMethod = (typeof METHODS)[number];
-
-/** A role of an auth method, with the members that determine who may log in. */
-export interface AuthRole {
-  readonly policies: readonly string[];
-  readonly ttlMs: number;
-  readonly maxTtlMs: number;
-  readonly tokenType: 'service' | 'batch';
-  readonly roleId: string;
-  readonly certificate: string;
-  /** Required `sub` and `aud` of a JWT. */
-  readonly subject: string;
-  readonly audience: string;
-}
 
 const DEFAULT_TTL = '768h';
 

@@ -1,27 +1,9 @@
 import { badRequest, found, NO_CONTENT, parseDuration, ServiceFault, type ServiceAnswer } from '../messages';
 import type { SimulatedCluster } from '../cluster';
 import type { SimulatedNode } from '../node';
-import type { StoredValue } from '../storage';
+import type { StoredValue, RateLimitQuota, QuotaConfig } from '../stored';
 import { writeShared } from './key-value';
 import { route, type Route, type RouteCall } from './route';
-
-/** A rate-limit quota: `rate` requests per `intervalMs` and bucket, but at least one. */
-export interface RateLimitQuota {
-  /** Empty: all paths without a more specific quota. */
-  readonly path: string;
-  readonly rate: number;
-  readonly intervalMs: number;
-  readonly groupBy: 'ip' | 'none';
-}
-
-/** Quota configuration, with the member names of the service. */
-export interface QuotaConfig {
-  readonly rate_limit_exempt_paths: string[];
-  /** Null for none. */
-  readonly absolute_rate_limit_exempt_paths: string[] | null;
-  readonly enable_rate_limit_audit_logging: boolean;
-  readonly enable_rate_limit_response_headers: boolean;
-}
 
 const QUOTA = 'quota/';
 const CONFIG = 'quota-config';

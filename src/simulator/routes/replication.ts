@@ -10,11 +10,10 @@ import {
   requireRole,
   revokeSecondary,
   updatePrimary,
-  type PrimaryRole,
-  type SecondaryRole,
 } from '../roles';
-import { KINDS, type ReplicationKind } from '../storage';
-import type { ReplicationStream } from '../stream';
+import type { ReplicationStream, StreamingCluster } from '../stream';
+import { KINDS } from '../stored';
+import type { ReplicationKind, PrimaryRole, SecondaryRole } from '../stored';
 import { route, type Credential, type Route, type RouteCall } from './route';
 
 const BRIEFLY_UNAVAILABLE = 'Vault will be unavailable for a brief period and will resume service shortly.';
@@ -240,7 +239,7 @@ function secondaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role:
 }
 
 /** The other cluster of a link, as this cluster reports it. */
-function peer(reporter: SimulatedCluster, other: SimulatedCluster, stream: ReplicationStream): JsonObject {
+function peer(reporter: SimulatedCluster, other: StreamingCluster, stream: ReplicationStream): JsonObject {
   const now = reporter.service.now();
   const { storage } = stream.cluster;
   const canary = (stream.kind === 'dr' ? storage.get('cluster/canary') : undefined) ?? storage.get('canary');

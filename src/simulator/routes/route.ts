@@ -9,7 +9,8 @@ import {
   type ServiceRequest,
 } from '../messages';
 import type { SimulatedNode } from '../node';
-import type { GivenToken, Identity } from './tokens';
+import type { Identity } from '../stored';
+import type { GivenToken } from '../token-store';
 
 /**
 

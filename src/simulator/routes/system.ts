@@ -14,7 +14,7 @@ import {
   type ServiceRequest,
 } from '../messages';
 import type { SimulatedNode } from '../node';
-import type { ReplicationKind } from '../storage';
+import type { ReplicationKind } from '../stored';
 import { route, type Route, type RouteCall } from './route';
 
 /** Answers the routes that every node answers itself, sealed or not; undefined for all other routes. */
