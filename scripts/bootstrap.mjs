@@ -23,7 +23,7 @@ const LONG_TESTS = ['test/ceremony/', 'test/long/', 'test/real/'];
 const TASKS = {
   demo: async () => {
     await build();
-    await step('Demo', process.execPath, ['dist/src/demo/main.js', ...taskArguments], { isQuiet: true });
+    await step('Demo', process.execPath, ['dist/src/cli/demo/main.js', ...taskArguments], { isQuiet: true });
   },
   test: async () => {
     await ensureTemporal();

@@ -7,7 +7,7 @@ import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
 import { GUARDS } from './support/activity-guards';
 import { endpointPage, parametersOf, recordedOnPage, unexplained, writePage } from './support/endpoint-page';
 import { ROOT } from './support/documents';
-import { readSources } from './support/source-graph';
+import { importCircles, mutualFolders, readSources } from './support/source-graph';
 
 const sources = readSources('src', 'workflows', 'activities');
 
@@ -60,6 +60,32 @@ describe('names that belong together', () => {
     );
     expect([...exported].sort()).toEqual([...RUNBOOK_NAMES, 'record'].sort());
     expect(Object.keys(RUNBOOK_INPUTS).sort()).toEqual([...RUNBOOK_NAMES].sort());
+  });
+});
+
+describe('the imports of src, workflows, activities and scripts, those of types included', () => {
+  const graph = readSources('src', 'workflows', 'activities', 'scripts');
+
+  it('make no circle of files', () => {
+    expect(importCircles(graph)).toEqual([]);
+  });
+
+  it('do not connect two folders of one parent in both directions', () => {
+    expect(mutualFolders(graph)).toEqual([]);
+  });
+
+  it('are followed through types and subfolders', () => {
+    const file = (...targets: string[]) => ({
+      imports: targets.map((target) => ({ target, typeOnly: true, names: [] })),
+    });
+    const wrong = new Map([
+      ['a/x/1.ts', file('a/x/2.ts', 'zod')],
+      ['a/x/2.ts', file('a/y/deep/3.ts')],
+      ['a/y/deep/3.ts', file('a/x/1.ts', 'a/top.ts')],
+      ['a/top.ts', file()],
+    ]);
+    expect(importCircles(wrong)).toEqual([['a/x/1.ts', 'a/x/2.ts', 'a/y/deep/3.ts', 'a/x/1.ts']]);
+    expect(mutualFolders(wrong)).toEqual([['a/x/2.ts -> a/y/deep/3.ts', 'a/y/deep/3.ts -> a/x/1.ts']]);
   });
 });
 

@@ -117,7 +117,7 @@ const MAY_HOLD_A_ROOT_TOKEN = [
 it('no worker of a scenario, bench, demo, benchmark, laboratory or test on a real server is given a root token', () => {
   const given =
     /(writeFile(Sync)?|give|file|env\[\w+\] =)\W[^;]*rootToken|credential:[^,;]*rootToken|return [^;=\n]*rootToken(?!Ceremony| =)/;
-  const sources = ['test', 'src/demo', 'scripts'].flatMap((folder) => [...readSources(folder)]);
+  const sources = ['test', 'src/cli/demo', 'scripts'].flatMap((folder) => [...readSources(folder)]);
   expect(sources.length).toBeGreaterThan(200);
   const deployed = readdirSync(join(ROOT, 'deploy'), { withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo, Server } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { startPayments } from '../../src/demo/payments';
+import { startPayments } from '../../src/cli/demo/payments';
 import { temporaryDirectory } from '../support/directory';
 import { temporalServer } from '../support/temporal-server';
 import { cli } from './support';

@@ -1,5 +1,5 @@
 import type { RunStatus } from '../../src/contracts/run-status';
-import { Story } from '../../src/demo/story';
+import { Story } from '../../src/cli/demo/story';
 import { BEGUN, VIEW } from '../cli/support';
 
 const at = (seconds: number): number => Date.parse('2026-11-21T12:00:00Z') + seconds * 1000;

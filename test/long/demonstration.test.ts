@@ -11,7 +11,7 @@ import { temporalServer } from '../support/temporal-server';
 jest.setTimeout(240_000);
 
 const home = temporaryDirectory('newcomer');
-const DEMO = join(projectRoot(), 'dist/src/demo/main.js');
+const DEMO = join(projectRoot(), 'dist/src/cli/demo/main.js');
 /** Without what differs from run to run: on a slow machine, milliseconds become seconds. */
 const alike = (line: string) => line.replace(/\d+(\.\d+)?/g, '0').replace(/\b0 ms\b/g, '0 s');
 

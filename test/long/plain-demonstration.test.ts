@@ -1,7 +1,7 @@
-import { startStage } from '../../src/demo/stage';
-import type { Stage } from '../../src/demo/stage';
-import { demonstrate, PLAIN_ACTS } from '../../src/demo/main';
-import { PLAIN } from '../../src/demo/payments';
+import { startStage } from '../../src/cli/demo/stage';
+import type { Stage } from '../../src/cli/demo/stage';
+import { demonstrate, PLAIN_ACTS } from '../../src/cli/demo/main';
+import { PLAIN } from '../../src/cli/demo/payments';
 import { temporaryDirectory } from '../support/directory';
 
 jest.setTimeout(300_000);

@@ -10,6 +10,9 @@ interface SourceImport {
   readonly names: readonly string[];
 }
 
+/** Files by their paths, each with its imports, those of types included. */
+type SourceGraph = ReadonlyMap<string, Pick<SourceFile, 'imports'>>;
+
 /** The syntax of one source file; types are not resolved. */
 interface SourceFile {
   /** Path from the root, with forward slashes. */
@@ -22,6 +25,52 @@ interface SourceFile {
 export function readSources(...folders: readonly string[]): ReadonlyMap<string, SourceFile> {
   const files = folders.flatMap((folder) => filesBelow(join(ROOT, folder)));
   return new Map(files.map((file) => readSource(file)).map((source) => [source.path, source]));
+}
+
+/** The paths of a graph that a file imports. */
+function importedBy(graph: SourceGraph, path: string): string[] {
+  return (graph.get(path)?.imports ?? []).flatMap(({ target }) => (target !== path && graph.has(target) ? target : []));
+}
+
+/** Chains of files that import each other, each from a file back to itself; one for each import that closes a circle. */
+export function importCircles(graph: SourceGraph): string[][] {
+  const circles: string[][] = [];
+  const done = new Set<string>();
+  const visit = (path: string, above: readonly string[]): void => {
+    if (above.includes(path)) circles.push([...above.slice(above.indexOf(path)), path]);
+    else if (!done.has(path)) {
+      for (const target of importedBy(graph, path)) visit(target, [...above, path]);
+      done.add(path);
+    }
+  };
+  for (const path of graph.keys()) visit(path, []);
+  return circles;
+}
+
+/**
+ * Folders of one parent that import each other, each pair with an import of either direction. Folders at the top are no
+ * siblings: `src` holds both what activities use and the programs that start them.
+ */
+export function mutualFolders(graph: SourceGraph): string[][] {
+  const found = new Map<string, string>();
+  for (const path of graph.keys())
+    for (const target of importedBy(graph, path)) {
+      const [from, to] = siblingsOf(path, target);
+      if (from !== undefined && to !== undefined) found.set(`${from} ${to}`, `${path} -> ${target}`);
+    }
+  return [...found].flatMap(([pair, edge]) => {
+    const [from = '', to = ''] = pair.split(' ');
+    const back = found.get(`${to} ${from}`);
+    return back !== undefined && from < to ? [[edge, back]] : [];
+  });
+}
+
+/** The folders with one parent in which two files are; none if one file stands beside or above the folder of the other. */
+function siblingsOf(one: string, other: string): string[] {
+  const [ones, others] = [one, other].map((path) => path.split('/').slice(0, -1));
+  const depth = ones?.findIndex((part, index) => part !== others?.[index]) ?? -1;
+  if (depth < 1 || others?.[depth] === undefined) return [];
+  return [ones, others].map((parts) => (parts ?? []).slice(0, depth + 1).join('/'));
 }
 
 function filesBelow(folder: string): string[] {

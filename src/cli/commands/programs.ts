@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { guideLines, startStage } from '../../demo/stage';
+import { guideLines, startStage } from '../demo/stage';
 import { errnoOf, isRunbookError, RunbookError } from '../../errors';
 import { loadInventory, onlyLaboratories } from '../../inventory';
 import { redact } from '../../secret';

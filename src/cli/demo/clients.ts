@@ -4,8 +4,8 @@ import { json } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { request } from 'undici';
 import { z } from 'zod';
-import { closeAtOnce, listenOnLoopback } from '../simulator';
-import type { SimulatedService } from '../simulator';
+import { closeAtOnce, listenOnLoopback } from '../../simulator';
+import type { SimulatedService } from '../../simulator';
 
 /** The members of a hook's input that the clients use (docs/inventory.md). */
 const HOOK_INPUT = z.object({ hook: z.string(), to: z.string().optional() });

@@ -1,8 +1,8 @@
-import { backAgain, Progress, receiptLines, stepNews } from '../cli/render-status';
-import type { News } from '../cli/render-status';
-import type { RunView } from '../cli/run';
-import type { RunStatus, TimelineStep } from '../contracts/run-status';
-import { findingText, waitedFor } from '../words/status';
+import { backAgain, Progress, receiptLines, stepNews } from '../render-status';
+import type { News } from '../render-status';
+import type { RunView } from '../run';
+import type { RunStatus, TimelineStep } from '../../contracts/run-status';
+import { findingText, waitedFor } from '../../words/status';
 
 /** Ended steps that the lines about people and about the outage tell already, or that are told once. */
 const TOLD_ELSEWHERE =

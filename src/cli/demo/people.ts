@@ -1,8 +1,8 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { deploymentWorkflowId } from '../contracts/names';
-import type { GateName } from '../contracts/gates';
-import { createHolderKey, formatPublicKey, generatePassphrase } from '../keys';
+import { deploymentWorkflowId } from '../../contracts/names';
+import type { GateName } from '../../contracts/gates';
+import { createHolderKey, formatPublicKey, generatePassphrase } from '../../keys';
 
 /** The name of the simulated deployment. */
 export const DEPLOYMENT = 'payments';

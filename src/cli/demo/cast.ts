@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Progress } from '../cli/render-status';
-import { readRunView } from '../cli/run';
-import type { RunView, TemporalSession } from '../cli/run';
-import type { RunStatus } from '../contracts/run-status';
+import type { Progress } from '../render-status';
+import { readRunView } from '../run';
+import type { RunView, TemporalSession } from '../run';
+import type { RunStatus } from '../../contracts/run-status';
 import type { Stage } from './stage';
 import { shareWords, approveWords } from './people';
 import type { DemoPerson } from './people';
