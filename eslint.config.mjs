@@ -18,6 +18,8 @@ const DETERMINISTIC = /^(node:|undici$|zod$|@temporalio\/(client|worker|activity
  */
 const LAYERS = [
   { folder: 'src/contracts', may: [], never: /^(node:|@temporalio\/(client|worker|workflow|activity))/ },
+  // Facts that plans, timelines, reports and pages share: they run everywhere.
+  { folder: 'src/moves', may: ['src/contracts'], never: NOT_FOR_BROWSERS },
   { folder: 'src/vault', may: SHARED, never: NO_TEMPORAL },
   // Independent, so that it does not share the mistakes of the client and the activities.
   { folder: 'src/simulator', may: [], never: NO_TEMPORAL },
@@ -26,26 +28,28 @@ const LAYERS = [
   { folder: 'src/keys', may: [...SHARED, 'src/contracts', 'src/documents'], never: NO_TEMPORAL },
   { folder: 'src/inventory', may: [...SHARED, 'src/contracts', 'src/documents', 'src/keys'], never: NO_TEMPORAL },
   { folder: 'src/words', may: ['src/contracts'], never: NOT_FOR_BROWSERS },
-  { folder: 'src/report', may: [...SHARED, 'src/contracts', 'src/keys'], never: /^$/ },
+  { folder: 'src/report', may: [...SHARED, 'src/contracts', 'src/moves', 'src/keys'], never: /^$/ },
   // The engine knows Temporal and people; the procedures know replication and serve several runbooks.
   {
     folder: 'workflows/engine',
-    may: ['src/contracts', 'src/words', 'src/report/run-record', 'src/report/report-of-run'],
+    may: ['src/contracts', 'src/moves', 'src/words', 'src/report/run-record', 'src/report/report-of-run'],
     types: ['activities'],
     never: DETERMINISTIC,
   },
   {
     folder: 'workflows/procedures',
-    may: ['src/contracts', 'workflows/engine'],
+    may: ['src/contracts', 'src/moves', 'workflows/engine'],
     types: ['activities'],
     never: DETERMINISTIC,
   },
-  { folder: 'workflows', may: ['src/contracts'], types: ['activities'], never: DETERMINISTIC },
+  { folder: 'workflows', may: ['src/contracts', 'src/moves'], types: ['activities'], never: DETERMINISTIC },
   {
     folder: 'activities',
     may: [
       ...SHARED,
-      ...['contracts', 'vault', 'documents', 'keys', 'inventory', 'report', 'words'].map((name) => `src/${name}`),
+      ...['contracts', 'moves', 'vault', 'documents', 'keys', 'inventory', 'report', 'words'].map(
+        (name) => `src/${name}`,
+      ),
     ],
     never: /^@temporalio\/(worker|workflow|testing)/,
   },

@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { Context } from '@temporalio/activity';
 import { z } from 'zod';
 import type { Authority } from '../../src/contracts/activities';
+import type { Operation } from '../../src/contracts/operations';
+import { isSameOperation, operationName } from '../../src/contracts/operations';
 import type { AllowedOperation, RunbookPlan } from '../../src/contracts/plan';
 import { APPROVALS_TOO_OLD, planIn } from '../../src/contracts/plan';
 import { runbookPlan } from '../../src/contracts/payloads';
@@ -12,8 +14,7 @@ import type { ReplicationObservation } from '../../src/contracts/observations';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { unwrapDocument } from '../../src/contracts/signals';
 import type { Attested } from '../../src/contracts/run-facts';
-import { OPERATION_GATES } from '../../src/contracts/gates';
-import type { GatedOperation, GateName } from '../../src/contracts/gates';
+import type { GateName } from '../../src/contracts/gates';
 import type { CountedApproval, VerifiedApproval } from '../../src/keys';
 import { evaluateGate, verifyApproval } from '../../src/keys';
 import { currentExecution } from '../execution';
@@ -39,11 +40,11 @@ export async function verifyOperation(approved: Approved, intended: AllowedOpera
   const plan = readPlan(approved);
   if (!plan.operations.some((allowed) => isSame(allowed, intended))) {
     throw notApproved(
-      `the plan does not allow ${intended.operation} on ${describe(intended.on)}${intended.with ? ` with ${describe(intended.with)}` : ''}${intended.detail === undefined ? '' : ` (${intended.detail})`}`,
+      `the plan does not allow ${operationName(intended)} on ${describe(intended.on)}${intended.with ? ` with ${describe(intended.with)}` : ''}${intended.detail === undefined ? '' : ` (${intended.detail})`}`,
       NEEDED_PLAN,
     );
   }
-  for (const gate of gatesOf(plan, intended.operation)) await requireGate(approved, gate, plan);
+  for (const gate of gatesOf(plan, intended)) await requireGate(approved, gate, plan);
   return plan;
 }
 
@@ -59,7 +60,7 @@ export async function verifyBeginning(approved: Approved, intended: AllowedOpera
   if (isOfAnotherInventory(plan))
     throw notApproved('the inventory has changed since the plan was made', INVENTORY_AS_APPROVED, PUT_BACK);
   const { requestedBy } = plan;
-  await demandInTime({ ...approved, gate: lastGateOf(plan, intended.operation), requestedBy });
+  await demandInTime({ ...approved, gate: lastGateOf(plan, intended), requestedBy });
   return plan;
 }
 
@@ -71,15 +72,18 @@ export async function verifyBeginning(approved: Approved, intended: AllowedOpera
  */
 export function otherSideOf(
   approved: Approved,
-  { operation, on }: Pick<AllowedOperation, 'operation' | 'on'>,
+  { on, ...operation }: Operation & Pick<AllowedOperation, 'on'>,
   cluster: string,
 ): AllowedOperation['on'] {
   const { operations } = readPlan(approved);
   const found = operations.find(
-    (each) => each.operation === operation && each.on.cluster === on.cluster && each.with?.cluster === cluster,
+    (each) => isSameOperation(each, operation) && each.on.cluster === on.cluster && each.with?.cluster === cluster,
   );
   if (found?.with) return found.with;
-  throw notApproved(`the plan does not allow ${operation} on ${describe(on)} with ${cluster}`, NEEDED_PLAN);
+  throw notApproved(
+    `the plan does not allow ${operationName(operation)} on ${describe(on)} with ${cluster}`,
+    NEEDED_PLAN,
+  );
 }
 
 /**
@@ -101,21 +105,16 @@ export async function verifyOneOf(operations: readonly (() => Promise<unknown>)[
   if (refusal) throw refusal;
 }
 
-/** The gate of an operation: from our own table, never from input. */
-export function gateOf(operation: GatedOperation): GateName {
-  return OPERATION_GATES[operation];
-}
-
 /** The gate that is passed last before an operation of this plan. */
-export function lastGateOf(plan: RunbookPlan, operation: GatedOperation): GateName {
-  return gatesOf(plan, operation).at(-1) ?? gateOf(operation);
+export function lastGateOf(plan: RunbookPlan, operation: Operation): GateName {
+  return gatesOf(plan, operation).at(-1) ?? operation.gate;
 }
 
 /** Every gate that must be met: if the plan has a go, it is the last gate before every operation of the plan. */
-function gatesOf({ choices }: RunbookPlan, operation: GatedOperation): readonly GateName[] {
+function gatesOf({ choices }: RunbookPlan, { endpoint, gate }: Operation): readonly GateName[] {
   // A token is available, and verified, before anybody approves the go.
-  const before = operation === 'operation-token.take';
-  return choices['go'] === 'required' && !before ? [gateOf(operation), 'go'] : [gateOf(operation)];
+  const before = endpoint === 'operation-token/take';
+  return choices['go'] === 'required' && !before ? [gate, 'go'] : [gate];
 }
 
 const NEEDED_PLAN = 'an operation that the approved plan allows, on the clusters that it names';
@@ -124,7 +123,7 @@ function isSame(allowed: AllowedOperation, intended: AllowedOperation): boolean 
   const same = (a: AllowedOperation['with'], b: AllowedOperation['with']) =>
     a?.cluster === b?.cluster && a?.clusterId === b?.clusterId && a?.clusterId !== '';
   return (
-    allowed.operation === intended.operation &&
+    isSameOperation(allowed, intended) &&
     same(allowed.on, intended.on) &&
     same(allowed.with, intended.with) &&
     allowed.detail === intended.detail

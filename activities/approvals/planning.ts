@@ -9,6 +9,9 @@ import type { GateName } from '../../src/contracts/gates';
 import { approversOf, inventoryDigest } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { currentExecution } from '../execution';
+import { firstReading, report } from '../../src/moves/every-run';
+import { applicable } from '../../src/moves/move';
+import type { Listed, Move, Named, PlannedOperation } from '../../src/moves/move';
 import { opensIncident } from '../notifications/notifications';
 import { observeCluster } from '../observe';
 import { startOf } from './arrived-signals';
@@ -56,36 +59,25 @@ export function gateFacts(deployment: Deployment, gate: GateName, requestedBy: s
   return { validForMs, approvers: others, approvals };
 }
 
-/** A cluster as it was read, or as it is otherwise known. */
-export type Named = Pick<ClusterObservation, 'cluster' | 'clusterId'>;
-
 /** A cluster as plans identify it: an ID that was not read is empty, which no activity accepts. */
 function identityOf({ cluster, clusterId = '' }: Named): AllowedOperation['on'] {
   return { cluster, clusterId };
 }
-
-/** An operation that a plan allows. */
-export type PlannedOperation = Pick<AllowedOperation, 'operation' | 'detail'> & {
-  readonly on: Named;
-  readonly with?: Named | undefined;
-};
 
 /** The cluster that a promoted one replaces: binds an approved promotion to the cluster that must not be primary. */
 export function inPlaceOf(cluster: string): string {
   return `in place of ${cluster}`;
 }
 
-/** Items that do not apply to this plan are `false` or `undefined`, and are left out. */
-export type Listed<T> = readonly (T | false | undefined)[];
-
 export interface Planning {
   readonly runbook: RunbookName;
   readonly input: { readonly deployment: string; readonly reason: string; readonly requestedBy?: string | undefined };
   /** The clusters that the plan is about. */
   readonly clusters: readonly ClusterObservation[];
-  readonly operations: Listed<PlannedOperation>;
+  /** What the run does, and may have to do, in this order. Operations, warnings and steps of the plan come from it. */
+  readonly moves: Listed<Move>;
+  /** What people must know of the run as a whole. */
   readonly warnings?: Listed<string>;
-  readonly steps: Listed<string>;
   readonly choices?: RunbookPlan['choices'];
 }
 
@@ -95,6 +87,7 @@ export interface Planning {
  */
 export function planDocument(planning: Planning): PlanDocument {
   const { runbook, input, clusters, choices = {} } = planning;
+  const moves = applicable<Move>([firstReading, ...planning.moves, report]);
   const plan: RunbookPlan = {
     runbook,
     deployment: input.deployment,
@@ -104,11 +97,14 @@ export function planDocument(planning: Planning): PlanDocument {
       dr: each.dr?.mode ?? 'not read',
       performance: each.performance?.mode ?? 'not read',
     })),
-    operations: applicable(planning.operations).map(({ operation, on, with: other, detail }) => ({
-      ...{ operation, on: identityOf(on), with: other && identityOf(other), detail },
+    operations: operationsOf(moves).map(({ kind, endpoint, gate, on, with: other, detail }) => ({
+      ...{ kind, endpoint, gate, on: identityOf(on), with: other && identityOf(other), detail },
     })),
-    warnings: applicable(planning.warnings ?? []),
-    steps: applicable(planning.steps),
+    warnings: [
+      ...applicable(planning.warnings ?? []),
+      ...moves.flatMap(({ warnings }) => (warnings ? applicable(warnings) : [])),
+    ],
+    steps: moves.flatMap(({ step, note, when }) => (step === undefined ? [] : [{ step, note, when }])),
     choices,
     inventory: inventoryDigest(currentExecution().inventory, input.deployment),
     reason: input.reason,
@@ -118,11 +114,12 @@ export function planDocument(planning: Planning): PlanDocument {
   return { text, digest: planDigest(text) };
 }
 
-export function applicable<T>(items: Listed<T>): T[] {
-  return items.flatMap((each) => (each === false || each === undefined ? [] : [each]));
-}
-
 /** The digest that approvers sign: base64url(SHA-256) of the plan's text, unchanged. */
 export function planDigest(text: string): string {
   return createHash('sha256').update(text, 'utf8').digest('base64url');
+}
+
+/** Every operation that these moves may need. */
+export function operationsOf(moves: Listed<Move>): PlannedOperation[] {
+  return applicable(moves).flatMap(({ operations }) => (operations ? applicable(operations) : []));
 }

@@ -286,7 +286,7 @@ async function prepare(asked: Asked, input: GenerationInput, record: KeyRecord, 
   const { clusterId, version } = await awaitIdentity(access, budgetMs);
   demandAsked(asked, wanted, { clusterId, fingerprint: key.fingerprint });
   if (recipient) {
-    const operation = kind === 'root-token' ? 'root-token.generate' : 'operation-token.hand-over';
+    const endpoint = kind === 'root-token' ? 'root-token/generate' : 'operation-token/hand-over';
     const { authority } = wanted;
     if (!authority)
       throw new RunbookError('NOT_APPROVED', 'A token for a person needs approvals.', { needed: 'the approved plan' });
@@ -295,7 +295,7 @@ async function prepare(asked: Asked, input: GenerationInput, record: KeyRecord, 
     const wasUsed = epochs.some(({ cid, firstBurst }) => cid === invitation.cid && firstBurst !== undefined);
     const verify = begins && !wasUsed ? verifyBeginning : verifyOperation;
     const approved = { deployment, authority };
-    await verify(approved, { operation, on: { cluster, clusterId }, detail: key.fingerprint });
+    await verify(approved, { endpoint, gate: 'ceremony', on: { cluster, clusterId }, detail: key.fingerprint });
   }
   const slot = await slotOf(asked, access, version, input.attempts, key.pgpPublicKey);
   const uses = kind === 'operation-token' ? wanted.uses : [];

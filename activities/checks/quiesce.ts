@@ -1,3 +1,5 @@
+import { QUIESCE, readQuotas } from '../../src/moves/clients';
+import type { Move } from '../../src/moves/move';
 import type { ClientHooks, Quiesce } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
@@ -15,7 +17,8 @@ export interface Quiescing {
   readonly by: Quiesce;
   readonly checks: readonly Check[];
   readonly warnings: readonly string[];
-  readonly step: string | undefined;
+  /** The steps that stop clients; none if the run does not. */
+  readonly steps: readonly Move[];
   /** Additional rights that the credential for the primary needs. */
   readonly rights: Rights;
 }
@@ -60,7 +63,7 @@ export async function quiescing(
   const hasHooks = hooks.quiesce !== undefined && hooks.release !== undefined;
   const by = wanted ?? quiesce.by ?? (hasHooks ? 'hook' : 'none');
   const stale = by === 'quota' ? [] : leftBehind(from, await quotasOfRuns(primary, signal));
-  const nothing: Omit<Quiescing, 'checks'> = { by, warnings: [], step: undefined, rights: {} };
+  const nothing: Omit<Quiescing, 'checks'> = { by, warnings: [], steps: [], rights: {} };
   switch (by) {
     case 'hook': {
       const both = check(NAME, from, hasHooks, {
@@ -68,7 +71,7 @@ export async function quiescing(
         needed: 'hooks.quiesce and hooks.release in the inventory',
         next: 'Add both hooks, or choose another way: {"quiesce": "quota"} or {"quiesce": "attested"}.',
       });
-      return { ...nothing, checks: [...stale, both], step: 'Quiesce clients (hook)' };
+      return { ...nothing, checks: [...stale, both], steps: [{ step: QUIESCE, note: 'by the hook' }] };
     }
     case 'quota':
       return {
@@ -83,7 +86,10 @@ export async function quiescing(
           `ALL clients of ${from} are refused with 429, including reads and logins, until ${to} serves. Clients of the performance secondaries of ${from} are refused too, until each secondary follows ${to}. Exempt paths: ${exemptPaths(deployment).join(', ')}.`,
           ...sharedLogins(deployment),
         ],
-        step: `Quiesce clients: rate-limit quota on ${from}, verified to refuse requests at every node`,
+        steps: [
+          { step: readQuotas(from) },
+          { step: QUIESCE, note: `by a rate-limit quota on ${from}, verified to refuse requests at every node` },
+        ],
       };
     case 'attested': {
       const attested = notCheckable(NAME, from, {

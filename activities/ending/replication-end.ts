@@ -1,3 +1,4 @@
+import { isSameOperation } from '../../src/contracts/operations';
 import type { Authority, ChangeResult, OfKind, OnCluster, SecondaryToken } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { AllowedOperation } from '../../src/contracts/plan';
@@ -63,8 +64,8 @@ export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
     role: 'primary',
     look: async (seen, on) => {
       const peer = secondary && (await identityOfId(clusters.of(deployment, secondary), input, execution.signal));
-      const operation = `${kind}.primary.revoke-secondary` as const;
-      const plan = await verifyBeginning(input, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
+      const operation = { kind, endpoint: 'primary/revoke-secondary', gate: 'revoke' } as const;
+      const plan = await verifyBeginning(input, { ...operation, on, ...(peer ? { with: peer } : {}), detail: id });
       const acknowledged = plan.choices['acknowledgeLastSecondary'] === true;
       const stays = () => anotherSecondaryStays({ cluster, dr: seen }, id, limits.heartbeatAgeMs, acknowledged);
       if (kind === 'dr') demand([stays()], `${id} was not revoked`);
@@ -90,7 +91,7 @@ export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeR
         throw refused(cluster, `${cluster} is connected to its primary.`, seen, 'not connected', {
           next: 'Revoke it on its primary first: a connected secondary is in use.',
         });
-      await verifyBeginning(input, { operation: `${kind}.secondary.forget-primary`, on });
+      await verifyBeginning(input, { kind, endpoint: 'secondary/update-primary', gate: 'revoke', on });
       const { body, options } = await authorisedOn(access, input, on.clusterId, 'dr.update-primary');
       const { secondary } = access.client[kind];
       return () => sendWithToken(access, input.token, secondary.updatePrimary({ ...body, token: '' }, options));
@@ -107,7 +108,7 @@ export function disablePrimary(input: EndInput): Promise<ChangeResult> {
     role: 'primary',
     look: async (seen, on) => {
       const detail = cutOffDetail(seen.knownSecondaries ?? []);
-      await verifyBeginning(input, { operation: `${kind}.primary.disable`, on, detail });
+      await verifyBeginning(input, { kind, endpoint: 'primary/disable', gate: 'disable', on, detail });
       const options = await withCredential(access, execution);
       return () => access.client[kind].primary.disable(options);
     },
@@ -125,10 +126,10 @@ export function disableSecondary(input: EndInput & SecondaryToken): Promise<Chan
     ...disabled(input),
     role: 'secondary',
     look: async (seen, on) => {
-      const operation = `${kind}.secondary.disable` as const;
-      const { operations } = await verifyBeginning(input, { operation, on, detail: CONNECTION.none });
-      const also = operations.some((each) => each.operation === operation && each.detail === CONNECTION.any);
-      if (also) await verifyBeginning(input, { operation, on, detail: CONNECTION.any });
+      const operation = { kind, endpoint: 'secondary/disable', gate: 'disable' } as const;
+      const { operations } = await verifyBeginning(input, { ...operation, on, detail: CONNECTION.none });
+      const also = operations.some((each) => isSameOperation(each, operation) && each.detail === CONNECTION.any);
+      if (also) await verifyBeginning(input, { ...operation, on, detail: CONNECTION.any });
       else if (isAlive(seen, limits.heartbeatAgeMs))
         // Right after a revocation, the connection may still show for a moment.
         throw refused(cluster, `${cluster} is connected to its primary.`, seen, 'not connected', {

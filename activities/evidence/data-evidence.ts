@@ -6,7 +6,7 @@ import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
 import { RunbookError, orElse } from '../../src/errors';
 import type { KeyPlace } from '../../src/vault';
-import { COMPARE_STEP } from '../../src/contracts/names';
+import { COMPARE } from '../../src/moves/primary';
 import type { RecordedActivity } from '../../src/report/run-history';
 import { readHistory } from '../../src/report/run-history';
 import { clusterOf, fieldsOf } from '../../src/report/run-record';
@@ -217,7 +217,7 @@ export async function demandNoLoss(
   if (held !== undefined && hasReached(await readStatus(newPrimary, kind, signal), held)) return;
   const decisions = await decisionsOf(deployment);
   const goesOn = decisions.some(
-    ({ action, step }) => action === 'promote-secondary' || (action === 'skip' && step === COMPARE_STEP),
+    ({ action, step }) => action === 'promote-secondary' || (action === 'skip' && step === COMPARE),
   );
   if (goesOn) return;
   throw new RunbookError(

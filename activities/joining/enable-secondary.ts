@@ -181,8 +181,9 @@ export async function enablePrimary(
       const options = await withCredential(access, execution);
       const on = { cluster: name, clusterId: await readClusterId(access, signal) };
       // On its own, or as part of an onboarding.
-      const ways = [`${kind}.primary.enable`, `${kind}.primary.enable-for-secondary`] as const;
-      await verifyOneOf(ways.map((operation) => () => verifyBeginning(input, { operation, on })));
+      const endpoint = 'primary/enable';
+      const gates = ['plan', 'wipe'] as const;
+      await verifyOneOf(gates.map((gate) => () => verifyBeginning(input, { kind, endpoint, gate, on })));
       for (const other of othersOfSet(clusters.deployment(deployment), kind, name))
         await refusePrimary(clusters.of(deployment, other), kind, signal);
       return () => access.client[kind].primary.enable({ primaryClusterAddr: primaryClusterAddrOf(entry) }, options);

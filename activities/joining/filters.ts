@@ -70,6 +70,8 @@ export async function writePathsFilter(input: FilterChange & { readonly filter: 
   return resultOf(changed, changed.calls > 0 ? `${wanted}; before: ${describeFilter(before)}` : wanted);
 }
 
+const WRITE = { kind: 'performance', endpoint: 'primary/paths-filter' } as const;
+
 /**
  * Called right before a filter is written or deleted, with the filter that was just read. Exactly this filter must be
  * approved for exactly this secondary. If the secondary sees no more than before, a plan that lets it join or follow
@@ -87,8 +89,8 @@ async function demandApproval(
   if (secondary === undefined) {
     const on = { cluster, clusterId: await readClusterId(clusters.of(deployment, cluster), signal) };
     const detail = filterOfId(id, filter);
-    const own = { operation: 'performance.primary.paths-filter', on, detail } as const;
-    const onboarding = { operation: 'performance.primary.paths-filter-for-secondary', on, detail } as const;
+    const own = { ...WRITE, gate: 'filter', on, detail } as const;
+    const onboarding = { ...WRITE, gate: 'wipe', on, detail } as const;
     await verifyOneOf([
       () => verifyBeginning(approved, own),
       // Before its token is issued, an existing filter may only be narrowed.
@@ -109,8 +111,8 @@ async function demandApproval(
       'Start filterReconciliation with the wanted filter; its gate asks for what is missing.',
     );
   const detail = describeFilter(filter);
-  const writing = { operation: 'performance.primary.paths-filter', on: primary, with: on, detail } as const;
-  const enabling = { operation: 'performance.secondary.enable', ...pair, detail } as const;
+  const writing = { ...WRITE, gate: 'filter', on: primary, with: on, detail } as const;
+  const enabling = { kind: 'performance', endpoint: 'secondary/enable', gate: 'wipe', ...pair, detail } as const;
   const following = { ...pair, filter, form: 'token', begun: true } as const;
   await verifyOneOf([
     () => verifyBeginning(approved, writing),

@@ -293,9 +293,8 @@ export async function issueOutsideToken(
   const { execution, signal, access: source } = onCluster(input);
   const on = await awaitIdentityOf(source, ANSWER_BUDGET_MS);
   await beforeSending(async () => {
-    const operation = `${kind}.primary.secondary-token` as const;
-    const intended = { operation, on, detail: outsideDetail(outside, expected) };
-    await verifyBeginning(input, intended);
+    const operation = { kind, endpoint: 'primary/secondary-token', gate: 'wipe' } as const;
+    await verifyBeginning(input, { ...operation, on, detail: outsideDetail(outside, expected) });
     if (expected) await requireFilter(source, outside.id, outside.id, expected, signal);
   });
   const { id, ttl, publicKey: secondaryPublicKey } = outside;

@@ -10,8 +10,8 @@ import { ANSWER_BUDGET_MS, awaitIdentityOf, readClusterId } from '../tokens/oper
 import { describeFilter } from '../filters/paths-filters';
 import type { JoinTarget } from './join-target';
 
-/** Operations that a re-point may be part of. A re-point on its own says how: by token or by addresses. */
-const AFTERWARDS = ['switchover', 'unfence', 'promotion'] as const;
+/** The gates of the changes that a re-point may be part of: a switchover, a rejoin, a promotion. On its own it has gate `repoint`. */
+const AFTERWARDS = ['plan', 'unfence', 'promote'] as const;
 
 /** A secondary (`on`) and the primary that it is about to follow (`with`), by the cluster IDs read. */
 export interface Pair {
@@ -34,11 +34,15 @@ interface FollowingAs extends Pair {
   readonly asMember?: () => Promise<AllowedOperation['on']>;
 }
 
-/** The detail of a re-point by addresses in a plan: the filter that stays, and the addresses that people gave. */
-export function addressesDetail(filter: FilterState | undefined, addresses: readonly string[] | undefined) {
-  const parts = [filter === undefined ? '' : describeFilter(filter), addresses ? `at ${addresses.join(', ')}` : ''];
-  const detail = parts.filter((each) => each !== '').join('; ');
-  return detail === '' ? {} : { detail };
+/** The detail of a re-point by addresses in a plan: the addresses, if people gave them, and the filter that stays. */
+export function addressesDetail(filter: FilterState | undefined, addresses: readonly string[] | undefined): string {
+  const at = addresses ? `by the addresses ${addresses.join(', ')}` : 'by its known addresses';
+  return filter === undefined ? at : `${at}; ${describeFilter(filter)}`;
+}
+
+/** Whether the detail of a re-point says that it goes by addresses, without an activation token. */
+export function isByAddresses(detail: string | undefined): boolean {
+  return detail?.startsWith('by ') === true;
 }
 
 /** A secondary and its primary by their present cluster IDs. */
@@ -69,8 +73,7 @@ export async function verifyJoining(
   if (use === 'enable') {
     const detail = kind === 'dr' ? {} : { detail: describeFilter(filter) };
     const verify = begun ? verifyOperation : verifyBeginning;
-    const intended = { operation: `${kind}.secondary.enable`, ...pair, ...detail } as const;
-    await verify(input, intended);
+    await verify(input, { kind, endpoint: 'secondary/enable', gate: 'wipe', ...pair, ...detail });
     return;
   }
   await verifyFollowing(deployment, authority, {
@@ -91,18 +94,21 @@ export async function verifyFollowing(
   authority: Authority,
   { kind = 'performance', form, filter, addresses, begun = false, asMember, ...pair }: FollowingAs,
 ): Promise<void> {
-  const alone = `${kind}.secondary.repoint-by-${form}` as const;
-  const afterwards = AFTERWARDS.map((event) => `${kind}.secondary.repoint-after-${event}` as const);
+  const operation = { kind, endpoint: 'secondary/update-primary' } as const;
   // The plan of a failover names no filter: the filter on the primary counts.
-  const details = filter === undefined ? [{}] : [{ detail: describeFilter(filter) }, {}];
-  const operations = addresses ? [alone] : [alone, ...afterwards];
-  const ways = operations.flatMap((operation) =>
-    (addresses ? [addressesDetail(filter, addresses)] : details).map((detail) => async () => {
-      const byMembership = operation === 'dr.secondary.repoint-after-promotion';
-      const on = byMembership && asMember ? await asMember() : pair.on;
-      const verify = operation === alone && !begun ? verifyBeginning : verifyOperation;
-      return verify({ deployment, authority }, { operation, on, with: pair.with, ...detail });
-    }),
-  );
+  const byToken = filter === undefined ? [undefined] : [describeFilter(filter), undefined];
+  const alone =
+    form === 'token'
+      ? byToken
+      : [addressesDetail(filter, addresses), ...(addresses ? [] : [addressesDetail(undefined, undefined)])];
+  const ways = [
+    ...alone.map((detail) => ({ gate: 'repoint', detail }) as const),
+    ...(addresses ? [] : AFTERWARDS.flatMap((gate) => byToken.map((detail) => ({ gate, detail })))),
+  ].map((way) => async () => {
+    const byMembership = kind === 'dr' && way.gate === 'promote';
+    const on = byMembership && asMember ? await asMember() : pair.on;
+    const verify = way.gate === 'repoint' && !begun ? verifyBeginning : verifyOperation;
+    return verify({ deployment, authority }, { ...operation, ...way, on, with: pair.with });
+  });
   await verifyOneOf(ways);
 }

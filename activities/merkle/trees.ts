@@ -163,7 +163,10 @@ export async function startDrReindex(
   const { cluster, token, options, epochBefore } = input;
   const { execution, signal, access } = onCluster(input);
   const on = await awaitIdentityOf(access, ANSWER_BUDGET_MS);
-  const intended = { operation: 'dr.secondary.reindex', on, detail: reindexDetail(options) } as const;
+  const intended = {
+    ...({ kind: 'dr', endpoint: 'secondary/reindex', gate: 'reindex' } as const),
+    ...{ on, detail: reindexDetail(options) },
+  };
   await verifyOperation(input, intended);
   const drOperationToken = await openOperationToken(access, on.clusterId, token, 'dr.reindex');
   const changed = await readActConfirm(execution, {

@@ -1,3 +1,4 @@
+import { createBatchToken } from '../../src/moves/records';
 import type { Assessment } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { Check } from '../../src/contracts/plan';
@@ -65,12 +66,15 @@ export async function assessBatchTokenRotation(
     preconditions: [onePrimary, busy, ...own],
     plan: observed.plan({
       clusters: [primary],
-      operations: [],
       warnings: [
         `A batch token cannot be revoked: anyone who has this one can run DR operations on every secondary of ${cluster} for ${entry.ttlMs / 1000} s, or until policy ${entry.policy} is emptied.`,
       ],
-      steps: [
-        `Create an orphan batch token on ${cluster} with role ${entry.role}, verify it, and store it sealed in the record`,
+      moves: [
+        {
+          step: createBatchToken(cluster),
+          note: `an orphan with role ${entry.role}; verified, and sealed in the record`,
+          ...(input.when === 'due' && { when: 'less than half of the TTL of the current one is left' }),
+        },
       ],
       choices: { drSet, when: input.when, ttlSeconds: entry.ttlMs / 1000 },
     }),

@@ -1,3 +1,6 @@
+import { secondReading } from '../../src/moves/every-run';
+import type { Move, Named } from '../../src/moves/move';
+import { DESTROY_KEYS, generateRootToken, generateToken, INVITE } from '../../src/moves/tokens';
 import type { Assessment } from '../../src/contracts/activities';
 import { usesText } from '../../src/contracts/next-commands';
 import type { ClusterObservation } from '../../src/contracts/observations';
@@ -9,7 +12,7 @@ import type { RecipientKey, RefusedRecipient } from '../../src/keys';
 import { readRecipientKey } from '../../src/keys';
 import type { GeneratedTokenKind } from '../../src/vault';
 import { gateFacts, planDocument, siteFacts } from '../approvals/planning';
-import type { Named, Planning } from '../approvals/planning';
+import type { Planning } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
 import { hasRole, noDrSecondary, takesPart } from '../checks/replication';
@@ -25,16 +28,17 @@ export function assessOperationTokenCeremony({ input }: PlanInput<'operationToke
   return planCeremony('operation-token', input, input.recipient, (recipient, on) => {
     const to = recipient?.fingerprint;
     return {
-      operations: [to !== undefined && { operation: 'operation-token.hand-over', on, detail: to }],
+      move: {
+        step: generateToken(cluster),
+        note: to === undefined ? `kept sealed in the record for the next run, for ${keepFor}` : `encrypted to ${to}`,
+        operations: [
+          to !== undefined && ({ endpoint: 'operation-token/hand-over', gate: 'ceremony', on, detail: to } as const),
+        ],
+      },
       warnings: [
         recipient &&
           `Anyone who has the private key of ${recipient.fingerprint} can ${usesText(uses)} on ${cluster}, bypassing every gate, until the token is deleted. ${compareByVoice(recipient)}`,
         ...(recipient?.warnings ?? []),
-      ],
-      steps: [
-        to === undefined
-          ? `Generate an operation token on ${cluster} and keep it sealed in the record for the next run, for ${keepFor}`
-          : `Generate an operation token on ${cluster}, encrypted to ${to}`,
       ],
       choices: { uses: uses.join(', '), ...(to === undefined ? { keepFor } : { recipientKey: to }) },
     };
@@ -47,13 +51,14 @@ export function assessRootTokenCeremony({ input }: PlanInput<'rootTokenCeremony'
   return planCeremony('root-token', input, recipientPgpKey, (recipient, on) => {
     const { fingerprint = '' } = recipient ?? {};
     return {
-      operations: [{ operation: 'root-token.generate', on, detail: fingerprint }],
+      move: {
+        step: generateRootToken(cluster),
+        note: `encrypted to ${fingerprint}; the report contains it, and only the recipient can decrypt it`,
+        operations: [{ endpoint: 'root-token/generate', gate: 'ceremony', on, detail: fingerprint }],
+      },
       warnings: [
         `Anyone who has the private key of ${fingerprint} can do anything on ${cluster}, until the token is revoked.`,
         ...aboutRecipient(recipient),
-      ],
-      steps: [
-        `Generate a root token on ${cluster}, encrypted to ${fingerprint}; the report contains it, and only the recipient can decrypt it`,
       ],
       choices: { recipientKey: fingerprint },
     };
@@ -69,7 +74,7 @@ function compareByVoice({ userIds }: RecipientKey): string {
 }
 
 /** What the plan of a ceremony says about its token. */
-type TokenPlan = Pick<Required<Planning>, 'operations' | 'warnings' | 'steps' | 'choices'>;
+type TokenPlan = Pick<Required<Planning>, 'warnings' | 'choices'> & { readonly move: Move };
 
 /** Reads and judges the cluster, its attempt slot, the holders, and the key of the token's recipient. */
 async function planCeremony(
@@ -109,17 +114,18 @@ async function planCeremony(
     ],
   };
   if (recipient && 'refused' in recipient) return base;
-  const token = about(recipient, observation);
+  const { move, ...token } = about(recipient, observation);
   const plan = planDocument({
     runbook: kind === 'root-token' ? 'rootTokenCeremony' : 'operationTokenCeremony',
     input,
     clusters: [observation],
     ...token,
     warnings: [...breakGlassWarnings(kind, [observation]), ...token.warnings],
-    steps: [
-      `Ask the key holders for ${keyShares(observation.seal?.recovery)}`,
-      ...token.steps,
-      'Destroy the ceremony keys',
+    moves: [
+      key !== undefined && secondReading,
+      { step: INVITE, note: `for ${keyShares(observation.seal?.recovery)}` },
+      move,
+      { step: DESTROY_KEYS },
     ],
   });
   return { ...base, route: { fingerprint: recipient?.fingerprint }, plan };

@@ -26,8 +26,21 @@ import { currentExecution } from '../execution';
 import { findFailoverSides, furthestAhead, identityOfLostPrimary, identityOfMember } from '../checks/failover-sides';
 import type { FailoverSides } from '../checks/failover-sides';
 import { PROMOTE, UPDATE_PRIMARY } from '../checks/rights';
+import { directing } from '../../src/moves/clients';
+import { finalReading, secondReading } from '../../src/moves/every-run';
+import { followsAsDr } from '../../src/moves/following';
+import {
+  confirmGone,
+  fence,
+  promote,
+  promoteByForce,
+  verifyWrite,
+  waitFollowsPerformance,
+  waitServes,
+} from '../../src/moves/primary';
+import { asking, claiming, disposing, obtaining } from '../../src/moves/tokens';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { followingSteps, observe, repointed, tokenSteps } from './observed';
+import { followingPerformance, observe, repointing } from './observed';
 import type { Observed, Observing, PlanInput } from './observed';
 
 /** What is known in advance about the loss of a failover. It changes over time, so a plan never contains it. */
@@ -235,20 +248,55 @@ function failoverPlan(
   const members = [...others, ...silent].toSorted(byName);
   const followers = performanceSecondaries.toSorted(byName);
   const hook = fencing === 'hook';
-  const token = tokenSteps(to, tokenSource, kept);
+  const now = to.cluster;
+  const tokens = { source: tokenSource, kept, clusters: [now, ...others.map(({ cluster }) => cluster).toSorted()] };
   const alsoGone = [...new Set(input.alsoGone ?? [])].sort();
   const identity = ({ cluster }: ClusterObservation) =>
     identityOfMember(findCluster(deployment, cluster), to.dr?.setId);
   const former = identityOfLostPrimary(findCluster(deployment, from), to.dr?.setId);
+  const promotion = (gate: 'promote' | 'force') =>
+    ({ kind: 'dr', endpoint: 'secondary/promote', gate, on: to, with: former }) as const;
   return plan({
     clusters: [to, { ...former, at: 0, reachable: false, nodes: [] }],
-    operations: [
-      kept && { operation: 'operation-token.take-for-failover', on: to, detail: kept.entry },
-      hook && { operation: 'hook.fence', on: former, with: to },
-      { operation: 'dr.secondary.promote', on: to, with: former },
-      { operation: 'dr.secondary.promote-force', on: to, with: former },
-      ...repointed('dr', 'promotion', to, members.map(identity)),
-      ...repointed('performance', 'promotion', to, followers),
+    moves: [
+      ...asking(tokens),
+      { step: confirmGone(from) },
+      ...claiming(tokens).map((each) => ({
+        ...each,
+        operations: [
+          kept && ({ endpoint: 'operation-token/take', gate: 'promote', on: to, detail: kept.entry } as const),
+        ],
+      })),
+      secondReading,
+      ...obtaining(tokens, now),
+      hook && {
+        step: fence(from),
+        operations: [{ endpoint: 'hook/fence', gate: 'promote', on: former, with: to }],
+      },
+      { step: promote(now), note: 'if it refuses beyond its time budget, park', operations: [promotion('promote')] },
+      snapshot.move && { ...snapshot.move, when: 'people ask for a forced promotion' },
+      {
+        step: promoteByForce(now),
+        when: 'people ask for a forced promotion, which gate "force" must approve',
+        operations: [promotion('force')],
+        warnings: [
+          `If ${now} refuses because it knows that it lacks writes, a forced promotion can be requested at gate force; it needs its own approvals.`,
+          snapshot.warning,
+        ],
+      },
+      { step: waitServes(now), note: 'the OUTAGE ends, unless a probe follows' },
+      ...directing('none', hooks),
+      to.performance?.mode === 'secondary' && { step: waitFollowsPerformance(now) },
+      { step: verifyWrite(now) },
+      ...members.flatMap((each) =>
+        followsAsDr(tokens, each.cluster, now, {
+          when: `${each.cluster} answers`,
+          operations: [repointing('dr', 'promote', identity(each), to)],
+        }),
+      ),
+      ...followingPerformance(followers, to, 'promote'),
+      ...disposing(tokens),
+      finalReading,
     ],
     warnings: [
       ...ofTokens,
@@ -257,23 +305,10 @@ function failoverPlan(
         (cluster) =>
           `The role of ${cluster} is not known: it could be the primary too, and this run does not fence it. By approving you attest that ${cluster} is fenced as well, and serves nobody.`,
       ),
-      lossWarning(from, to.cluster, loss),
+      lossWarning(from, now, loss),
       `When ${from} comes back it still believes that it is primary: keep it fenced until drRejoin has demoted it. It may revoke leases and rotate credentials that were renewed in the meantime.`,
       followers.length > 0 &&
-        `${to.cluster} takes over the performance role too: ${followers.map(({ cluster }) => cluster).join(', ')} must follow it.`,
-      `If ${to.cluster} refuses because it knows that it lacks writes, a forced promotion can be requested at gate force; it needs its own approvals.`,
-      snapshot.warning,
-    ],
-    steps: [
-      token.begin,
-      hook && `Fence ${from}`,
-      `Promote ${to.cluster}; if it refuses beyond its time budget, park`,
-      snapshot.step,
-      `Wait until ${to.cluster} serves${hooks.traffic ? ', direct clients there' : ''} (OUTAGE ends)`,
-      `Verify that ${to.cluster} accepts a write`,
-      ...members.map(({ cluster }) => `Point ${cluster}, if it answers, at ${to.cluster}`),
-      ...followingSteps(followers, to.cluster),
-      token.end,
+        `${now} takes over the performance role too: ${followers.map(({ cluster }) => cluster).join(', ')} must follow it.`,
     ],
     choices: {
       fencing,

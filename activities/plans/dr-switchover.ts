@@ -5,7 +5,19 @@ import type { Check } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
-import type { Listed, Named, PlannedOperation } from '../approvals/planning';
+import { secondReading, finalReading } from '../../src/moves/every-run';
+import { directing } from '../../src/moves/clients';
+import { followsAsDr } from '../../src/moves/following';
+import type { Listed, Move, Named } from '../../src/moves/move';
+import {
+  demotion,
+  promote,
+  verifyWrite,
+  waitFollowsPerformance,
+  waitServes,
+  writeMarker,
+} from '../../src/moves/primary';
+import { asking, claiming, disposing, obtaining } from '../../src/moves/tokens';
 import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { asWarning, check } from '../checks/check';
 import { credentialFacts, credentialMay } from '../checks/credentials';
@@ -29,7 +41,7 @@ import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/rights';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { comparisonStep, followingSteps, issuingRights, observe, repointed, tokenSteps } from './observed';
+import { comparing, followingPerformance, issuingRights, observe, repointing } from './observed';
 import type { Observed, PlanInput } from './observed';
 
 /** The old primary, the new one, the other members of the DR set, and the performance secondaries that follow. */
@@ -49,7 +61,7 @@ export async function assessDrSwitchover(request: PlanInput<'drSwitchover'>): Pr
     formerChecks(input, observed, sides),
     lastPrimaryChange(currentExecution(), deployment.name),
     candidateMay(observed, sides),
-    observed.rights(repointed('performance', 'switchover', from, performanceSecondaries)),
+    observed.rights(performanceSecondaries.map((each) => repointing('performance', 'plan', each, from))),
   ]);
   // By then service is back, and followers usually follow by themselves: a missing right is no reason to refuse.
   const mayRepoint = afterwards.flat().map((each) => asWarning(each));
@@ -66,9 +78,8 @@ export async function assessDrSwitchover(request: PlanInput<'drSwitchover'>): Pr
   const { tokenSource, rejoin } = route;
   const plan = observed.plan({
     clusters: [from, to, ...drSecondaries, ...performanceSecondaries],
-    operations: operationsOf(sides, route),
+    moves: movesOf(input, sides, route, { quiesce: quiesce.steps, snapshot: snapshot.move }),
     warnings: [...quiesce.warnings, ...[from, to].flatMap(missingNodes), ...tokens.warnings],
-    steps: stepsOf(input, sides, route, { quiesce: quiesce.step, snapshot: snapshot.step }),
     choices: { tokenSource, go, onStuck, acceptLoss, rejoin, quiesce: quiesce.by },
   });
   return { ...base, preconditions, route, plan };
@@ -244,46 +255,61 @@ export async function tokenChecks(
   }
 }
 
-/** What the approval of the plan allows: either side may end up as the primary, and the others follow it. */
-function operationsOf(
+/** What the run does. Its approval also allows the way back: either side may end up as the primary, and the others follow it. */
+function movesOf(
+  { go, onStuck, acceptLoss }: InputOf<'drSwitchover'>,
   { from, to, drSecondaries, performanceSecondaries }: Sides,
-  { kept, quiesce, rejoin }: SwitchoverRoute,
-): Listed<PlannedOperation> {
-  const follow = (primary: Named, secondaries: readonly Named[]) => [
-    ...repointed('dr', 'switchover', primary, secondaries),
-    ...repointed('performance', 'switchover', primary, performanceSecondaries),
-  ];
+  { kept, quiesce: by, rejoin, tokenSource: source, hooks }: SwitchoverRoute,
+  { quiesce, snapshot }: { readonly quiesce: readonly Move[]; readonly snapshot: Move | false },
+): Listed<Move> {
+  const [old, now] = [from.cluster, to.cluster];
+  const tokens = { source, kept, clusters: [now, old, ...drSecondaries.map(({ cluster }) => cluster)] };
+  const follow = (primary: Named, on: Named) => repointing('dr', 'plan', on, primary);
+  const promotion = (on: Named, other: Named) =>
+    ({ kind: 'dr', endpoint: 'secondary/promote', gate: 'plan', on, with: other }) as const;
+  const sides = { on: from, with: to };
   return [
-    kept && { operation: 'operation-token.take', on: to, detail: kept.entry },
-    quiesce === 'quota' && { operation: 'dr.primary.quiesce-by-quota', on: from, with: to },
-    { operation: 'dr.primary.demote', on: from, with: to },
-    { operation: 'dr.secondary.promote-after-demotion', on: to, with: from },
-    { operation: 'dr.secondary.promote-after-demotion', on: from, with: to },
-    ...follow(to, [...(rejoin ? [from] : []), ...drSecondaries]),
-    ...follow(from, [to, ...drSecondaries]),
-  ];
-}
-
-function stepsOf(
-  { onStuck, acceptLoss }: InputOf<'drSwitchover'>,
-  { to, performanceSecondaries }: Sides,
-  { from: old, to: now, otherDrSecondaries, rejoin, tokenSource, kept, quiesce: by, hooks }: SwitchoverRoute,
-  { quiesce, snapshot }: { readonly quiesce: string | undefined; readonly snapshot: string | false },
-) {
-  const token = tokenSteps(to, tokenSource, kept);
-  return [
-    token.begin,
+    ...asking(tokens),
+    ...claiming(tokens).map((each) => ({
+      ...each,
+      operations: [kept && ({ endpoint: 'operation-token/take', gate: 'plan', on: to, detail: kept.entry } as const)],
+    })),
+    ...obtaining(tokens, now),
+    { ...secondReading, ...(go === 'required' && { note: 'then gate "go" opens' }) },
     snapshot,
-    quiesce,
-    `Write a marker on ${old} and wait until ${now} has it`,
-    `Demote ${old} (OUTAGE begins)`,
-    comparisonStep(old, by, acceptLoss),
-    `Promote ${now}; if that gets stuck, ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
-    `Wait until ${now} serves${hooks.traffic ? ', direct clients there' : ''} (OUTAGE ends)`,
-    `Verify that ${now} accepts a write`,
-    rejoin ? `Make ${old} a DR secondary of ${now}` : `Leave ${old} out until it is upgraded`,
-    ...otherDrSecondaries.map((cluster) => `Point ${cluster} at ${now}`),
-    ...followingSteps(performanceSecondaries, now),
-    token.end,
+    ...quiesce.map((each, index) => ({
+      ...each,
+      operations: [
+        index === 0 &&
+          by === 'quota' &&
+          ({ kind: 'dr', endpoint: 'quotas/rate-limit', gate: 'plan', ...sides } as const),
+      ],
+    })),
+    { step: writeMarker(old, now) },
+    { ...demotion('dr', old, now), operations: [{ kind: 'dr', endpoint: 'primary/demote', gate: 'plan', ...sides }] },
+    comparing(old, by, acceptLoss),
+    {
+      step: promote(now),
+      note: `if that gets stuck, ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
+      operations: [promotion(to, from), promotion(from, to)],
+    },
+    { step: waitServes(now), note: 'the OUTAGE ends, unless a probe follows' },
+    ...directing(by, hooks),
+    from.performance?.mode === 'secondary' && { step: waitFollowsPerformance(now) },
+    { step: verifyWrite(now) },
+    ...(rejoin
+      ? followsAsDr(tokens, old, now, { operations: [follow(to, from)] })
+      : [{ warnings: [`${old} stays out until it is upgraded to the version of ${now}.`] }]),
+    ...drSecondaries.flatMap((each) => followsAsDr(tokens, each.cluster, now, { operations: [follow(to, each)] })),
+    ...followingPerformance(performanceSecondaries, to, 'plan'),
+    // The way back.
+    {
+      operations: [
+        ...[to, ...drSecondaries].map((each) => follow(from, each)),
+        ...performanceSecondaries.map((each) => repointing('performance', 'plan', each, from)),
+      ],
+    },
+    ...disposing(tokens),
+    finalReading,
   ];
 }

@@ -1,9 +1,13 @@
+import { disable, forgetPrimary, revoke, verifyDisabled, verifyGone } from '../../src/moves/ending';
+import { finalReading, readingAfterWait, secondReading } from '../../src/moves/every-run';
+import type { Listed, Move, Named } from '../../src/moves/move';
+import { asking, disposing, obtaining } from '../../src/moves/tokens';
 import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
-import type { Listed, PlannedOperation } from '../approvals/planning';
+import { operationsOf } from '../approvals/planning';
 import { check } from '../checks/check';
 import {
   anotherSecondaryStays,
@@ -75,10 +79,24 @@ export async function assessReplicationTeardown(
     primary: [cutOffDetail(route.cutOff.map(({ id }) => id))],
     secondary: [CONNECTION.none, ...(inUse ? [CONNECTION.any] : [])],
   };
-  const operations =
-    role === 'disabled'
-      ? []
-      : details[role].map((detail) => ({ operation: `${kind}.${role}.disable` as const, on: seen, detail }));
+  const endpoints = { primary: 'primary/disable', secondary: 'secondary/disable' } as const;
+  const needs = { source: tokens?.source, clusters: [cluster] };
+  const moves: Listed<Move> = [
+    ...asking(needs),
+    readingAfterWait,
+    ...obtaining(needs, cluster),
+    role !== 'disabled' && {
+      step: disable(kind, cluster),
+      note: `it is ${kindName(kind)} ${role}`,
+      operations: details[role].map((detail) => ({
+        ...({ kind, endpoint: endpoints[role], gate: 'disable' } as const),
+        ...{ on: seen, detail },
+      })),
+    },
+    { step: verifyDisabled(cluster) },
+    ...disposing(needs),
+    finalReading,
+  ];
   const isNamed = (each: ClusterObservation) =>
     each.clusterId !== undefined && route.cutOff.some((one) => one.cluster === each.cluster);
   return {
@@ -86,17 +104,13 @@ export async function assessReplicationTeardown(
     preconditions: [
       ...judged,
       ...(role === 'primary' ? [cutOff] : []),
-      ...(tokens?.checks ?? (await observed.rights(operations))),
+      ...(tokens?.checks ?? (await observed.rights(operationsOf(moves)))),
     ],
     route,
     plan: observed.plan({
       clusters: [seen, ...observations.filter(isNamed)],
-      operations,
+      moves,
       warnings: [...teardownWarnings(input, route, seen), ...(tokens?.warnings ?? [])],
-      steps: [
-        role !== 'disabled' && `Disable ${kindName(kind)} replication on ${cluster}, which is its ${role}`,
-        `Verify on every node of ${cluster} that it is disabled`,
-      ],
       choices: { kind, role },
     }),
   };
@@ -219,11 +233,7 @@ export async function assessSecondaryDecommission(
     tokenSource: tokens?.source,
     filterLeft,
   };
-  const detail = afterwards === 'disable' ? CONNECTION.none : undefined;
-  const operations: Listed<PlannedOperation> = [
-    { operation: `${kind}.primary.revoke-secondary`, on: primary, with: secondary, detail: id },
-    secondary && afterwards !== 'nothing' && { operation: `${kind}.secondary.${afterwards}`, on: secondary, detail },
-  ];
+  const moves = decommissionMoves(input, route, { primary, secondary });
   const next = 'Start again with {"afterwards": "nothing"}, and find out what the cluster is used for.';
   return {
     ...base,
@@ -235,14 +245,14 @@ export async function assessSecondaryDecommission(
         ? [anotherSecondaryStays(primary, id, observed.deployment.limits.heartbeatAgeMs, acknowledgeLastSecondary)]
         : []),
       ...(acts ? [hasRole(secondary, kind, 'secondary', next)] : []),
-      ...(await observed.rights(operations)),
+      ...(await observed.rights(operationsOf(moves))),
       ...(tokens?.checks ?? []),
     ],
     route,
     plan: observed.plan({
       clusters: [primary, ...(secondary ? [secondary] : [])],
-      operations,
-      ...decommissionTexts(input, route, tokens?.warnings ?? []),
+      moves,
+      warnings: decommissionWarnings(input, route, tokens?.warnings ?? []),
       choices: { kind, id, afterwards, acknowledgeLastSecondary },
     }),
   };
@@ -290,32 +300,74 @@ function idKnown({ kind }: InputOf<'secondaryDecommission'>, primary: ClusterObs
   });
 }
 
-function decommissionTexts(
+function decommissionMoves(
+  { kind }: InputOf<'secondaryDecommission'>,
+  { primary, id, secondary: cluster, afterwards, tokenSource: source }: DecommissionRoute,
+  on: { readonly primary: Named; readonly secondary: Named | undefined },
+): Listed<Move> {
+  const name = cluster ?? id;
+  const tokens = { source, clusters: cluster === undefined ? [] : [cluster] };
+  const ended: Listed<Move> =
+    cluster === undefined || on.secondary === undefined || afterwards === 'nothing'
+      ? []
+      : afterwards === 'forget-primary'
+        ? [
+            {
+              step: forgetPrimary(cluster),
+              note: 'it stays a secondary with its data',
+              operations: [{ kind, endpoint: 'secondary/update-primary', gate: 'revoke', on: on.secondary }],
+            },
+          ]
+        : [
+            {
+              step: disable(kind, cluster),
+              operations: [
+                {
+                  ...({ kind, endpoint: 'secondary/disable', gate: 'disable' } as const),
+                  ...{ on: on.secondary, detail: CONNECTION.none },
+                },
+              ],
+            },
+            { step: verifyDisabled(cluster) },
+          ];
+  return [
+    ...asking(tokens),
+    secondReading,
+    ...(cluster === undefined ? [] : obtaining(tokens, cluster)),
+    {
+      step: revoke(name, primary),
+      note: `its id there is ${id}`,
+      operations: [
+        {
+          ...({ kind, endpoint: 'primary/revoke-secondary', gate: 'revoke', on: on.primary } as const),
+          ...{ with: on.secondary, detail: id },
+        },
+      ],
+    },
+    { step: verifyGone(name) },
+    ...ended,
+    ...disposing(tokens),
+    finalReading,
+  ];
+}
+
+function decommissionWarnings(
   { kind, secondary: named, acknowledgeLastSecondary }: InputOf<'secondaryDecommission'>,
   { primary, id, secondary, afterwards, filterLeft }: DecommissionRoute,
   ofTokens: readonly string[],
 ) {
   const name = secondary ?? named ?? id;
-  return {
-    warnings: [
-      `${name} is cut off from ${primary} immediately, and can come back only with a new activation token.`,
-      kind === 'dr'
-        ? `${name} receives no more writes: it cannot take over without losing later ones.`
-        : `Clients of ${name} keep reading the data that it has now, and their writes to shared data fail.`,
-      acknowledgeLastSecondary &&
-        kind === 'dr' &&
-        `${primary} may have no connected DR secondary afterwards: if it fails then, its data is gone.`,
-      afterwards === 'disable' &&
-        `Replication of ${name} ends: it can become a secondary again only after it is wiped.`,
-      filterLeft !== undefined && `The paths filter of ${id} stays on ${primary}: ${filterLeft}.`,
-      ...ofTokens,
-      !secondary && `Nothing is done on ${name}: it is not in the inventory, or does not answer.`,
-    ],
-    steps: [
-      `Revoke ${name} (id ${id}) on ${primary}`,
-      `Verify that ${primary} no longer has this peer`,
-      afterwards === 'forget-primary' && `Make ${name} forget its primary; it stays a secondary with its data`,
-      afterwards === 'disable' && `Disable ${kindName(kind)} replication on ${name}`,
-    ],
-  };
+  return [
+    `${name} is cut off from ${primary} immediately, and can come back only with a new activation token.`,
+    kind === 'dr'
+      ? `${name} receives no more writes: it cannot take over without losing later ones.`
+      : `Clients of ${name} keep reading the data that it has now, and their writes to shared data fail.`,
+    acknowledgeLastSecondary &&
+      kind === 'dr' &&
+      `${primary} may have no connected DR secondary afterwards: if it fails then, its data is gone.`,
+    afterwards === 'disable' && `Replication of ${name} ends: it can become a secondary again only after it is wiped.`,
+    filterLeft !== undefined && `The paths filter of ${id} stays on ${primary}: ${filterLeft}.`,
+    ...ofTokens,
+    !secondary && `Nothing is done on ${name}: it is not in the inventory, or does not answer.`,
+  ];
 }

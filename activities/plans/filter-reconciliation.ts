@@ -1,10 +1,14 @@
+import { readingAfterWait } from '../../src/moves/every-run';
+import { compareFilters } from '../../src/moves/following';
+import type { Move, PlannedOperation } from '../../src/moves/move';
+import { changeFilter } from '../../src/moves/records';
+import type { FilterChange } from '../../src/moves/records';
 import type { FilterState, Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
-import type { PlannedOperation } from '../approvals/planning';
 import { check } from '../checks/check';
 import { hasRole, ownerOf, roleText, rolesOf } from '../checks/replication';
 import type { Rights } from '../checks/rights';
@@ -20,17 +24,6 @@ import {
 import type { SecondaryFilters } from '../filters/paths-filters';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
-
-/** A change of one filter. A secondary has two filters if the primary knows it by an id other than its cluster ID. */
-export interface FilterChange {
-  readonly secondary: string;
-  /** The id belongs to no cluster of the inventory, and replaces its name. */
-  readonly outside?: true;
-  /** The id under which the primary keeps the filter. */
-  readonly id: string;
-  readonly before: FilterState;
-  readonly wanted: FilterState;
-}
 
 /** What `filterReconciliation` follows. */
 export interface FilterRoute {
@@ -95,12 +88,14 @@ export async function assessFilterReconciliation(
     route,
     plan: observed.plan({
       clusters: [primary, ...changed],
-      operations: operationsOf(primary, changed, changes),
-      warnings: [...(await notMounted(source, wantedNow)), ...new Set(changes.map(warningsOf))],
-      steps: [
-        ...changes.map(stepOf),
-        ...changed.map(({ cluster }) => `Compare the dynamic filter of ${cluster} on both clusters`),
+      moves: [
+        readingAfterWait,
+        ...movesOf(primary, changed, changes),
+        ...secondaries.flatMap(({ secondary, attached, wanted: its }) =>
+          attached && its !== undefined ? [{ step: compareFilters(secondary) }] : [],
+        ),
       ],
+      warnings: [...(await notMounted(source, wantedNow)), ...new Set(changes.map(warningsOf))],
       choices: Object.fromEntries(
         changes.map(({ secondary, wanted }) => [`filter of ${secondary}`, describeFilter(wanted)]),
       ),
@@ -214,18 +209,24 @@ function changesOf(secondaries: FilterRoute['secondaries']): FilterChange[] {
   return [...changes.filter((each) => !widens(each)), ...changes.filter(widens)];
 }
 
-/** One operation for each change, and one for both ids of a secondary. */
-function operationsOf(
+/** One step for each change. One operation covers both ids of a secondary. */
+function movesOf(
   primary: ClusterObservation,
   changed: readonly ClusterObservation[],
   changes: readonly FilterChange[],
-) {
+): Move[] {
   const operationFor = ({ secondary, outside, wanted }: FilterChange): PlannedOperation => {
     const target = outside ? undefined : changed.find(({ cluster }) => cluster === secondary);
     const detail = target ? describeFilter(wanted) : filterOfId(secondary, wanted);
-    return { operation: 'performance.primary.paths-filter', on: primary, with: target, detail };
+    return { kind: 'performance', endpoint: 'primary/paths-filter', gate: 'filter', on: primary, with: target, detail };
   };
-  return [...new Map(changes.map((each) => [`${each.outside} ${each.secondary}`, operationFor(each)])).values()];
+  const isFirst = (each: FilterChange) =>
+    changes.find(({ secondary, outside }) => secondary === each.secondary && outside === each.outside) === each;
+  return changes.map((each) => ({
+    step: changeFilter(each),
+    note: `${describeFilter(each.before)} becomes ${describeFilter(each.wanted)}`,
+    operations: [isFirst(each) && operationFor(each)],
+  }));
 }
 
 function warningsOf({ secondary, before, wanted }: FilterChange): string {
@@ -236,9 +237,4 @@ function warningsOf({ secondary, before, wanted }: FilterChange): string {
   return isWider(before, wanted)
     ? `The filter of ${secondary} becomes wider or different (${change}): data that it kept away and now lets through is sent to ${secondary}, and cannot be recalled. ${deleted}`
     : `The filter of ${secondary} becomes narrower (${change}). ${deleted}`;
-}
-
-function stepOf({ secondary, id, before, wanted }: FilterChange): string {
-  const verb = wanted === 'none' ? 'Delete' : before === 'none' ? 'Create' : 'Replace';
-  return `${verb} the filter of ${secondary} (id ${id}): ${describeFilter(before)} becomes ${describeFilter(wanted)}`;
 }

@@ -1,3 +1,6 @@
+import { readingAfterWait, secondReading } from '../../src/moves/every-run';
+import { checkTree, checkTreeAfter, checkTreeBefore, reindex } from '../../src/moves/records';
+import { asking, disposing, obtaining } from '../../src/moves/tokens';
 import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
@@ -30,14 +33,20 @@ export async function assessMerkleCheck(
   const base = observed.base();
   if (role.verdict === 'fail') return { ...base, preconditions: [role] };
   const { source: tokenSource, checks, warnings } = await observed.tokens(cluster, [MERKLE_CHECK]);
+  const needs = { source: tokenSource, clusters: [cluster] };
   return {
     ...base,
     preconditions: [role, noReindexUnderWay(reindex, cluster), ...checks],
     plan: observed.plan({
       clusters: [target],
-      operations: [],
+      moves: [
+        ...asking(needs),
+        readingAfterWait,
+        ...obtaining(needs, cluster),
+        { step: checkTree(cluster) },
+        ...disposing(needs),
+      ],
       warnings,
-      steps: [`Check the Merkle tree of ${cluster}`, 'Delete the operation tokens'],
       choices: { tokenSource },
     }),
     route: { tokenSource },
@@ -48,34 +57,40 @@ export async function assessMerkleCheck(
 export async function assessDrReindex(request: PlanInput<'drReindex'>): Promise<Assessment<ReindexRoute>> {
   const { input } = request;
   const { cluster, diff, force, skipFlush } = input;
-  const { observed, target, others, role, reindex } = await observeTree('drReindex', request);
+  const { observed, target, others, role, reindex: state } = await observeTree('drReindex', request);
   const base = observed.base('reindex');
   if (role.verdict === 'fail') return { ...base, preconditions: [role] };
   const alive = aliveByHeartbeat(target, 'dr', observed.deployment.limits.heartbeatAgeMs);
   const { source: tokenSource, checks, warnings } = await observed.tokens(cluster, [MERKLE_CHECK, REINDEX]);
-  const detail = reindexDetail({ diff, force, skipFlush });
+  const needs = { source: tokenSource, clusters: [cluster] };
+  const reindexing = {
+    ...({ kind: 'dr', endpoint: 'secondary/reindex', gate: 'reindex', on: target } as const),
+    detail: reindexDetail({ diff, force, skipFlush }),
+  };
   return {
     ...base,
     preconditions: [
       role,
       primaryStable(others, cluster),
       asWarning(alive, 'A reindex does not repair a connection.'),
-      noReindexUnderWay(reindex, cluster),
+      noReindexUnderWay(state, cluster),
       ...checks,
     ],
     plan: observed.plan({
       clusters: [target, ...others.filter((each) => each.dr?.mode === 'primary')],
-      operations: [{ operation: 'dr.secondary.reindex', on: target, detail }],
-      warnings: [...reindexWarnings(input, others), ...warnings],
-      steps: [
-        `Check the Merkle tree of ${cluster}${force ? '' : '; end here if it is sound'}`,
-        `Reindex ${cluster} and wait until the reindex ends`,
-        `Check the Merkle tree of ${cluster} again`,
-        'Delete the operation tokens',
+      moves: [
+        ...asking(needs),
+        secondReading,
+        ...obtaining(needs, cluster),
+        { step: checkTreeBefore(cluster), note: force ? undefined : 'if the tree is sound, the run ends here' },
+        { step: reindex(cluster), note: 'wait until it ends', operations: [reindexing] },
+        { step: checkTreeAfter(cluster) },
+        ...disposing(needs),
       ],
+      warnings: [...reindexWarnings(input, others), ...warnings],
       choices: { diff, force, skipFlush, tokenSource },
     }),
-    route: { tokenSource, epochBefore: reindex?.epoch, corruptedByStatus: reindex?.corrupted === true },
+    route: { tokenSource, epochBefore: state?.epoch, corruptedByStatus: state?.corrupted === true },
   };
 }
 

@@ -1,15 +1,18 @@
 import type { OnDeployment, PathsFilterFacts, Quiesce } from '../../src/contracts/activities';
-import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Check } from '../../src/contracts/plan';
-import type { InputOf, ReplicationKind, TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
-import { keyShares } from '../../src/contracts/words';
+import type { InputOf, ReplicationKind, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import type { GateName } from '../../src/contracts/gates';
 import { drSetOf, findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
-import { applicable, gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
-import type { Listed, Named, PlannedOperation, Planning } from '../approvals/planning';
+import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
+import type { Planning } from '../approvals/planning';
+import { WAIT_PERFORMANCE_FOLLOWS } from '../../src/moves/following';
+import { applicable } from '../../src/moves/move';
+import type { Listed, Move, Named, PlannedOperation } from '../../src/moves/move';
+import { COMPARE } from '../../src/moves/primary';
+import { isByAddresses } from '../joining/repoint-authority';
 import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
 import { QUOTA_RIGHTS } from '../checks/quiesce';
 import { assessTokenSource } from '../ceremony/token-source';
@@ -19,6 +22,7 @@ import { checkMarker } from '../evidence/marker';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { describeFilter, withheld } from '../filters/paths-filters';
+import type { Endpoint } from '../../src/contracts/operations';
 
 interface PlanFrom<I> {
   readonly input: I;
@@ -148,30 +152,30 @@ export async function observe(
   };
 }
 
-/** The endpoint of an operation, if its name differs. */
-const ENDPOINT_OF: Readonly<Record<string, string>> = {
-  'enable-for-secondary': 'enable',
-  'promote-force': 'promote',
-  'forget-primary': 'update-primary',
-};
-
 /** The rights that an operation needs: on its cluster, and on the primary that its cluster joins. */
-function rightsOf({ operation, on, with: other, detail }: PlannedOperation): (readonly [string, Rights])[] {
-  const kind = operation.startsWith('dr.') ? 'dr' : 'performance';
-  const [, role = '', verb = ''] = operation.split('.');
+function rightsOf({ kind, endpoint, on, with: other, detail }: PlannedOperation): (readonly [string, Rights])[] {
   // The plan itself adds what a hook, a token or a filter needs.
-  if (verb === '' || verb.startsWith('paths-filter')) return [];
-  if (verb === 'quiesce-by-quota') return [on, other].flatMap((each) => (each ? [[each.cluster, QUOTA_RIGHTS]] : []));
-  const joins = /^(enable|repoint-(?!by-addresses).*)$/.test(verb) && role === 'secondary' && other;
+  if (kind === undefined || endpoint === 'primary/paths-filter') return [];
+  if (endpoint === 'quotas/rate-limit')
+    return [on, other].flatMap((each) => (each ? [[each.cluster, QUOTA_RIGHTS] as const] : []));
+  const own = [on.cluster, { [`sys/replication/${kind}/${endpoint}`]: ['update'] }] as const;
+  const byToken = kind === 'dr' && BY_OPERATION_TOKEN.has(endpoint);
   const id = kind === 'dr' ? undefined : on.clusterId;
-  const issuing = joins ? issuingRights(kind, id, detail !== describeFilter('none')) : {};
-  const endpoint = verb.startsWith('repoint-') ? 'update-primary' : (ENDPOINT_OF[verb] ?? verb);
-  // A DR secondary accepts an operation token instead of a credential; a cluster that is not one yet does not.
-  const byCredential = kind !== 'dr' || role !== 'secondary' || verb === 'enable';
-  return [
-    ...(byCredential ? [[on.cluster, { [`sys/replication/${kind}/${role}/${endpoint}`]: ['update'] }] as const] : []),
-    ...(other ? [[other.cluster, issuing] as const] : []),
-  ];
+  const issuing = joins(endpoint, detail) ? issuingRights(kind, id, detail !== describeFilter('none')) : {};
+  return [...(byToken ? [] : [own]), ...(other ? [[other.cluster, issuing] as const] : [])];
+}
+
+/** A DR secondary accepts an operation token for these instead of a credential. A cluster that is not one yet does not. */
+const BY_OPERATION_TOKEN: ReadonlySet<Endpoint> = new Set([
+  'secondary/promote',
+  'secondary/update-primary',
+  'secondary/disable',
+  'secondary/reindex',
+]);
+
+/** Whether the primary issues an activation token for it. */
+function joins(endpoint: Endpoint, detail: string | undefined): boolean {
+  return endpoint === 'secondary/enable' || (endpoint === 'secondary/update-primary' && !isByAddresses(detail));
 }
 
 /**
@@ -194,45 +198,37 @@ export async function readDeployment({ deployment }: OnDeployment) {
   return { observations: await observeDeployment(deployment) };
 }
 
-/* Texts that several plans share. */
+/* What several plans share. */
 
-export const COMPARE_ROOTS = 'Compare the Merkle roots, if they can be compared';
-export const FINAL_STATE = 'Read the final state';
-
-/** The steps that obtain the operation token of a cluster and dispose of it; none for a batch token. */
-export function tokenSteps({ cluster, seal }: ClusterObservation, source: TokenSource | undefined, kept?: KeptToken) {
-  const generated = `Generate an operation token on ${cluster} from the holders' ${keyShares(seal?.recovery)}`;
+/** The step of a planned change of the primary after its demotion. */
+export function comparing(from: string, by: Quiesce, acceptLoss: 'none' | 'bounded'): Move {
   return {
-    begin: kept ? `Claim the kept operation token of ${cluster}` : source === 'ceremony' && generated,
-    end: source !== undefined && source !== 'batch' && 'Delete the operation tokens and destroy the ceremony keys',
+    step: COMPARE,
+    ...(by !== 'none' && { when: 'clients were not verified to be quiesced' }),
+    note: `if a loss cannot be excluded, ${acceptLoss === 'none' ? `promote ${from} back` : 'continue and state the bound'}`,
   };
 }
 
-/** The step of a planned change of the primary after its demotion. */
-export function comparisonStep(from: string, by: Quiesce, acceptLoss: 'none' | 'bounded'): string {
-  const when = by === 'none' ? 'Compare' : 'If clients were not verified to be quiesced, compare';
-  const then = acceptLoss === 'none' ? `promote ${from} back` : 'continue and state the bound';
-  return `${when} the Merkle roots; if a loss cannot be excluded, ${then}`;
-}
-
-/** Re-points the secondaries of a new primary: part of the change that was approved. */
-export function repointed(
+/** A re-point that is part of the change that the gate approved. */
+export function repointing(
   kind: ReplicationKind,
-  after: 'switchover' | 'promotion',
+  gate: GateName,
+  on: Named,
   primary: Named,
-  secondaries: readonly Named[],
-) {
-  return secondaries.map(
-    (on) => ({ operation: `${kind}.secondary.repoint-after-${after}`, on, with: primary }) as const,
-  );
+  detail?: string,
+): PlannedOperation {
+  return { kind, endpoint: 'secondary/update-primary', gate, on, with: primary, detail };
 }
 
 /** The performance secondaries of a DR set, after its primary has changed. */
-export function followingSteps(secondaries: readonly ClusterObservation[], primary: string): string[] {
-  return secondaries.map(
-    ({ cluster }) =>
-      `Verify that performance secondary ${cluster} follows ${primary}; otherwise re-point it with its paths filter`,
-  );
+export function followingPerformance(secondaries: readonly Named[], primary: Named, gate: GateName): Listed<Move> {
+  return [
+    secondaries.length > 0 && {
+      step: WAIT_PERFORMANCE_FOLLOWS,
+      note: `${secondaries.map(({ cluster }) => cluster).join(', ')}; one that does not is re-pointed with its paths filter`,
+      operations: secondaries.map((each) => repointing('performance', gate, each, primary)),
+    },
+  ];
 }
 
 /** What a secondary may receive although it must not, between update-primary and the second write of its filter. */

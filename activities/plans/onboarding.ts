@@ -1,3 +1,16 @@
+import { finalReading, secondReading } from '../../src/moves/every-run';
+import { compareFilters, compareRoots } from '../../src/moves/following';
+import {
+  checkCredential,
+  enablePrimary,
+  enableSecondary,
+  followCopy,
+  issueToken,
+  waitConnected,
+  writeFirstFilter,
+} from '../../src/moves/joining';
+import type { Listed, Move, Named } from '../../src/moves/move';
+import { verifyWrite, writeMarker } from '../../src/moves/primary';
 import type {
   Assessment,
   FilterState,
@@ -11,7 +24,8 @@ import { keyShares } from '../../src/contracts/words';
 import { RunbookError, orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
-import type { Named, Planning } from '../approvals/planning';
+import { operationsOf } from '../approvals/planning';
+import type { Planning } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import {
   everyNodeAnswers,
@@ -32,7 +46,7 @@ import { kindName, rolesText } from '../observe';
 import { outsideDetail, publicKeyPrint } from '../joining/join-by-token';
 import { ofNoCluster } from './filter-reconciliation';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { FINAL_STATE, issuingRights, observe } from './observed';
+import { issuingRights, observe } from './observed';
 import type { Observed, PlanInput } from './observed';
 
 /** A cluster without replication becomes primary. One that is already primary is left unchanged, without an approval. */
@@ -40,26 +54,30 @@ export async function assessPrimaryEnablement(request: PlanInput<'primaryEnablem
   const { kind, cluster } = request.input;
   const observed = await observe('primaryEnablement', request, [cluster]);
   const primary = observed.of(cluster);
-  const operations = [{ operation: `${kind}.primary.enable`, on: primary } as const];
+  const moves: Listed<Move> = [
+    secondReading,
+    {
+      step: enablePrimary(kind, cluster),
+      note: `its secondaries get ${advertised(observed.access(cluster).entry)}`,
+      operations: [{ kind, endpoint: 'primary/enable', gate: 'plan', on: primary }],
+    },
+    { step: verifyWrite(cluster) },
+    finalReading,
+  ];
   const mayBeEnabled = primary[kind]?.mode === 'disabled' && primary.dr?.mode !== 'secondary';
   return {
     ...observed.base(primary[kind]?.mode !== 'primary' && 'plan'),
     preconditions: [
       ...primaryChecks(observed, kind, primary),
-      ...(mayBeEnabled ? await observed.rights(operations, {}, cluster) : []),
+      ...(mayBeEnabled ? await observed.rights(operationsOf(moves), {}, cluster) : []),
     ],
     route: { kind, cluster },
     plan: observed.plan({
       clusters: [primary],
-      operations,
+      moves,
       warnings: [
         `${cluster} restarts its subsystems: requests to it fail for a few seconds. Nothing on it is wiped.`,
         `Ending this replication later (replicationTeardown) cuts off every secondary that was added in the meantime.`,
-      ],
-      steps: [
-        `Enable ${cluster} as ${kindName(kind)} primary; its secondaries get ${advertised(observed.access(cluster).entry)}`,
-        `Verify that ${cluster} accepts a write`,
-        FINAL_STATE,
       ],
       choices: { kind },
     }),
@@ -120,55 +138,63 @@ async function planOnboarding(
     filter,
   };
   const parts = secondary ? partsOfOurs(deployment, route, primary, secondary) : partsOfAnothers(route, primary);
-  const operations = [
-    !isPrimary && ({ operation: `${kind}.primary.enable-for-secondary`, on: primary } as const),
-    ...parts.operations,
-  ];
+  const enabling: Move = {
+    step: enablePrimary(kind, primary.cluster),
+    operations: [{ kind, endpoint: 'primary/enable', gate: 'wipe', on: primary }],
+    warnings: [
+      `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for a few seconds.`,
+    ],
+  };
+  const { snapshot, moves: joining } = parts;
+  const moves = [secondReading, snapshot, !isPrimary && enabling, ...joining, finalReading];
   // Rights are read only from clusters in the required roles: others may not even serve the lookup.
   const holds = !refuses(judged);
-  const rights = holds ? await observed.rights(operations, parts.rights, secondary && primary.cluster) : [];
+  const rights = holds ? await observed.rights(operationsOf(moves), parts.rights, secondary && primary.cluster) : [];
   const plan = observed.plan({
     clusters: [primary, ...(secondary ? [secondary] : [])],
-    operations,
-    warnings: [
-      ...parts.warnings,
-      !isPrimary &&
-        `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for a few seconds.`,
-      ...(filter && holds ? await notMounted(source, [filter]) : []),
-    ],
-    steps: [...parts.steps, FINAL_STATE],
+    moves,
+    warnings: [...parts.warnings, ...(filter && holds ? await notMounted(source, [filter]) : [])],
     choices: { kind, ...parts.choices, ...(kind === 'performance' && { filter: describeFilter(filter) }) },
   });
   return { ...base, preconditions: [...judged, ...ofFilter, ...rights], route, plan };
 }
 
 type PlanParts = Required<Omit<Planning, 'runbook' | 'input' | 'clusters'>> & {
+  /** Of the secondary, before it is wiped. */
+  readonly snapshot?: Move | false;
   /** In addition to those of the operations. */
   readonly rights: Readonly<Record<string, Rights>>;
 };
 
-function partsOfAnothers(
-  { kind, primary: from, id, enablesPrimary, filter, outside }: SecondaryOnboardingRoute,
-  on: Named,
-): PlanParts {
+function partsOfAnothers({ kind, primary: from, id, filter, outside }: SecondaryOnboardingRoute, on: Named): PlanParts {
   if (outside === undefined) throw new TypeError('neither a cluster nor an outside secondary is named');
   const expected = kind === 'dr' ? undefined : { filter: filter ?? ('none' as const) };
   return {
     rights: { [from]: issuingRights(kind, kind === 'dr' ? undefined : id, filter !== undefined) },
-    operations: [
-      filter && { operation: 'performance.primary.paths-filter-for-secondary', on, detail: filterOfId(id, filter) },
-      { operation: `${kind}.primary.secondary-token`, on, detail: outsideDetail(outside, expected) },
+    moves: [
+      filter && {
+        step: writeFirstFilter(id, from),
+        note: describeFilter(filter),
+        operations: [
+          {
+            ...({ kind: 'performance', endpoint: 'primary/paths-filter', gate: 'wipe' } as const),
+            ...{ on, detail: filterOfId(id, filter) },
+          },
+        ],
+      },
+      {
+        step: issueToken(id, from),
+        note: `encrypted to their public key, for ${outside.ttl}`,
+        operations: [
+          { kind, endpoint: 'primary/secondary-token', gate: 'wipe', on, detail: outsideDetail(outside, expected) },
+        ],
+      },
+      { step: waitConnected(id, from), note: 'people hand the token over' },
     ],
     warnings: [
       `${id} is not a cluster of this inventory: another team owns it, and this run cannot read it. Everything that ${from} ${kind === 'dr' ? 'holds' : 'replicates'} is copied to it${filter ? `, except what its paths filter keeps away (${describeFilter(filter)})` : ''}.`,
       `The creator of the public key can use the token. Before you approve, compare the SHA-256 of the key with the other team through another channel: ${publicKeyPrint(outside)}.`,
       `Using the token WIPES the cluster of the other team: they must make sure that it is the right one.`,
-    ],
-    steps: [
-      enablesPrimary && `Enable ${from} as ${kindName(kind)} primary`,
-      filter && `Write the paths filter of ${id} on ${from}`,
-      `Issue an activation token on ${from} under ${id}, encrypted to the public key, for ${outside.ttl}`,
-      `Hand it over, and wait until ${id} is connected to ${from}`,
     ],
     choices: { outside: id, ttl: outside.ttl },
   };
@@ -304,7 +330,7 @@ function filterChecks(
 
 function partsOfOurs(
   deployment: Deployment,
-  { kind, id, enablesPrimary, form, filter }: SecondaryOnboardingRoute,
+  { kind, id, form, filter }: SecondaryOnboardingRoute,
   primary: ClusterObservation,
   secondary: ClusterObservation,
 ): PlanParts {
@@ -315,11 +341,23 @@ function partsOfOurs(
   const publicKey = form !== 'wrapped' && { [`sys/replication/${kind}/secondary/generate-public-key`]: ['update'] };
   return {
     rights: { [cluster]: { ...publicKey, ...snapshot.rights } },
-    operations: [
+    snapshot: snapshot.move,
+    moves: [
+      filter && { step: writeFirstFilter(cluster, from), note: `under ${id}: ${filterText}` },
       {
-        ...{ operation: `${kind}.secondary.enable`, on: secondary, with: primary },
-        detail: kind === 'performance' ? filterText : undefined,
+        step: enableSecondary(kind, cluster, from),
+        note: `WIPES ${cluster}; with an activation token under ${id} (${form === 'auto' ? 'encrypted, otherwise wrapped' : form})`,
+        operations: [
+          {
+            ...({ kind, endpoint: 'secondary/enable', gate: 'wipe', on: secondary, with: primary } as const),
+            detail: kind === 'performance' ? filterText : undefined,
+          },
+        ],
       },
+      { step: followCopy(cluster), note: `until it streams; people ${standbysNeed(primary, secondary)}` },
+      { step: writeMarker(from, cluster) },
+      filter ? { step: checkCredential(cluster) } : { step: compareRoots(from, cluster) },
+      filter && { step: compareFilters(cluster), when: `${cluster} accepts a credential by then` },
     ],
     warnings: [
       `${cluster} (cluster ID ${id}) is WIPED: all of its secrets, mounts, policies, audit devices, tokens and leases are gone for good. Only a snapshot taken beforehand can bring them back.`,
@@ -332,17 +370,6 @@ function partsOfOurs(
           ? `Everything that ${from} holds is copied to ${cluster}, except what its paths filter keeps away: ${filterText}.`
           : `Everything that ${from} replicates is copied to ${cluster}: it gets no paths filter.`,
       `The workers' credential for ${cluster} is no longer valid afterwards.`,
-    ],
-    steps: [
-      snapshot.step,
-      enablesPrimary && `Enable ${from} as ${kindName(kind)} primary`,
-      filter && `Write the paths filter of ${cluster} on ${from}, under ${id}`,
-      `Issue an activation token on ${from} under ${id} (${form === 'auto' ? 'encrypted, otherwise wrapped' : form}) and enable ${cluster} with it: WIPES ${cluster}`,
-      `Wait until the nodes of ${cluster} are unsealed: people ${standbysNeed(primary, secondary)}`,
-      `Follow the initial copy until ${cluster} streams`,
-      `Write a marker on ${from} and wait until ${cluster} has it`,
-      !filter && 'Compare the Merkle roots',
-      filter && `Compare the dynamic filter of ${cluster} on both clusters`,
     ],
     choices: { form },
   };

@@ -1,11 +1,15 @@
+import { directing } from '../../src/moves/clients';
+import { finalReading, secondReading } from '../../src/moves/every-run';
+import { followsAsPerformance } from '../../src/moves/following';
+import type { Listed, Move, Named } from '../../src/moves/move';
+import { demotion, promote, promoteByForce, verifyWrite, waitServes, writeMarker } from '../../src/moves/primary';
 import type { Assessment, Follower } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { orElse } from '../../src/errors';
-import { inPlaceOf } from '../approvals/planning';
-import type { Listed, Named, PlannedOperation } from '../approvals/planning';
+import { inPlaceOf, operationsOf } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
 import {
   hasRole,
@@ -27,13 +31,13 @@ import { currentExecution } from '../execution';
 import { describeFilter, findFilter, withheld } from '../filters/paths-filters';
 import { snapshotWanted } from '../snapshots/snapshots';
 import type { Observed, PlanInput } from './observed';
-import { FINAL_STATE, comparisonStep, exposureText, observe } from './observed';
+import { comparing, exposureText, observe, repointing } from './observed';
 
 /** What was asked and read; the old primary, the new one, and the other secondaries of the performance set. */
 type Promotion = Exclude<ReturnType<typeof findSides>, Check>;
 
 /** A primary that is gone has no clients to quiesce. */
-const NOBODY_HELD: Quiescing = { by: 'none', checks: [], warnings: [], step: undefined, rights: {} };
+const NOBODY_HELD: Quiescing = { by: 'none', checks: [], warnings: [], steps: [], rights: {} };
 
 /** A performance secondary becomes primary, planned or in place of a primary that is gone (facts 8.6). */
 export async function assessPerformancePromotion(
@@ -63,24 +67,23 @@ export async function assessPerformancePromotion(
   const snapshotted = planned ? from.cluster : to.cluster;
   const snapshot = snapshotWanted(deployment, planned ? 'demotion' : 'forced-promotion', snapshotted);
   const route = routeOf(promotion, filters, quiesce, snapshot.wanted);
-  const operations = operationsOf(promotion, route);
+  const moves = movesOf(input, promotion, route, quiesce, snapshot.move);
   // A paths filter may keep the marker's engine away.
   const marker = planned && !route.candidate.filter ? await markerOn(observed, to.cluster) : { rights: {}, checks: [] };
   const more = { [to.cluster]: marker.rights, [snapshotted]: snapshot.rights };
-  const rights = await observed.rights(operations, more, planned ? from.cluster : undefined);
+  const rights = await observed.rights(operationsOf(moves), more, planned ? from.cluster : undefined);
   const preconditions = [...judged, ...quiesce.checks, ...filters.checks, ...marker.checks, ...rights];
   const { mode, others, candidate, old } = route;
   const members = [from.cluster, to.cluster, ...others.map(({ cluster }) => cluster)];
   const plan = observed.plan({
     clusters: observed.observations.filter(({ cluster }) => members.includes(cluster)),
-    operations,
+    moves,
     warnings: [
       ...warningsOf(input, route, preconditions),
       ...quiesce.warnings,
       ...filters.warnings,
       ...(planned ? [from, to].flatMap(missingNodes) : []),
     ],
-    steps: stepsOf(input, route, quiesce, snapshot.step),
     choices: {
       ...{ mode, acceptLoss: input.acceptLoss, overrideDrSecondary: input.overrideDrSecondary, quiesce: quiesce.by },
       ...Object.fromEntries(
@@ -252,30 +255,6 @@ function fromInventory({ pathsFilters }: Deployment, { cluster, clusterId }: Clu
   return { cluster, id: clusterId ?? '', ...(wanted === undefined || wanted === 'none' ? {} : { filter: wanted }) };
 }
 
-/** Either side may end up as the primary; the others follow it. */
-function operationsOf(
-  { observed: { of }, from, to }: Promotion,
-  { mode, others, old, candidate, quiesce }: PromotionRoute,
-): Listed<PlannedOperation> {
-  const planned = mode === 'planned';
-  const follow = (primary: Named, followers: readonly Follower[]) =>
-    followers.map(({ cluster, filter }) => ({
-      ...({ operation: 'performance.secondary.repoint-after-promotion', on: of(cluster), with: primary } as const),
-      detail: describeFilter(filter),
-    }));
-  const promote = (on: Named, other: Named, by: 'promote' | 'promote-force') =>
-    ({ operation: `performance.secondary.${by}`, on, detail: inPlaceOf(other.cluster) }) as const;
-  return [
-    promote(to, from, 'promote'),
-    ...follow(to, old ? [...others, old] : others),
-    quiesce === 'quota' && { operation: 'performance.primary.quiesce-by-quota', on: from, with: to },
-    planned && { operation: 'performance.primary.demote', on: from, with: to },
-    planned && promote(from, to, 'promote'),
-    ...(planned ? follow(from, [candidate, ...others]) : []),
-    !planned && promote(to, from, 'promote-force'),
-  ];
-}
-
 function warningsOf(
   { acceptLoss }: InputOf<'performancePromotion'>,
   { from, to, mode, others, old, staysOut, candidate }: PromotionRoute,
@@ -305,30 +284,64 @@ function warningsOf(
   ];
 }
 
-function stepsOf(
+/** What the run does. Planned, its approval also allows the way back: either side may end up as the primary. */
+function movesOf(
   { acceptLoss }: InputOf<'performancePromotion'>,
-  { from, to, mode, hooks, others, old }: PromotionRoute,
+  { observed: { of }, from: former, to: next }: Promotion,
+  { from, to, mode, hooks, others, old, candidate }: PromotionRoute,
   quiesce: Quiescing,
-  snapshot: string | false,
-) {
+  snapshot: Move | false,
+): Listed<Move> {
   const planned = mode === 'planned';
-  const follow = (each: Follower): string =>
-    `Point ${each.cluster} at ${to} by token, with ${describeFilter(each.filter)} on ${to}, and compare the filter`;
+  const promotion = (on: Named, other: Named, gate: 'promote' | 'force' = 'promote') => {
+    const operation = { kind: 'performance', endpoint: 'secondary/promote', gate } as const;
+    return { ...operation, on, detail: inPlaceOf(other.cluster) };
+  };
+  const follow = (primary: Named, { cluster, filter }: Follower) =>
+    repointing('performance', 'promote', of(cluster), primary, describeFilter(filter));
+  const sides = { gate: 'promote', on: former, with: next } as const;
   return [
+    secondReading,
     planned && snapshot,
-    quiesce.step,
-    planned && `Write a marker on ${from} and wait until ${to} has it`,
-    planned && `Demote ${from} (no performance primary from here on)`,
-    planned && comparisonStep(from, quiesce.by, acceptLoss),
-    planned
-      ? `Promote ${to}; if that is refused, promote ${from} back`
-      : `Promote ${to}; if that is refused, people may request a forced promotion at gate "force"`,
-    !planned && snapshot,
-    `Wait until ${to} serves${hooks.traffic ? ', direct clients there' : ''}`,
-    quiesce.step !== undefined && 'Release clients',
-    `Verify that ${to} accepts a write`,
-    ...others.map(follow),
-    old && follow(old),
-    FINAL_STATE,
+    ...quiesce.steps.map((each, index) => ({
+      ...each,
+      operations: [
+        index === 0 &&
+          quiesce.by === 'quota' &&
+          ({ kind: 'performance', endpoint: 'quotas/rate-limit', ...sides } as const),
+      ],
+    })),
+    planned && { step: writeMarker(from, to) },
+    planned && {
+      ...demotion('performance', from, to),
+      operations: [{ kind: 'performance', endpoint: 'primary/demote', ...sides }],
+    },
+    planned && comparing(from, quiesce.by, acceptLoss),
+    {
+      step: promote(to),
+      note: planned
+        ? `if that is refused, promote ${from} back`
+        : 'if that is refused, people may ask for a forced promotion',
+      operations: [promotion(next, former), planned && promotion(former, next)],
+    },
+    !planned && snapshot && { ...snapshot, when: FORCED },
+    !planned && {
+      step: promoteByForce(to),
+      when: `${FORCED}, which gate "force" must approve`,
+      operations: [promotion(next, former, 'force')],
+    },
+    { step: waitServes(to) },
+    ...directing(quiesce.by, hooks),
+    { step: verifyWrite(to) },
+    ...[...others, ...(old ? [old] : [])].flatMap((each) =>
+      followsAsPerformance(each.cluster, to, each.filter && describeFilter(each.filter), 'token', {
+        operations: [follow(next, each)],
+      }),
+    ),
+    // The way back.
+    planned && { operations: [candidate, ...others].map((each) => follow(former, each)) },
+    finalReading,
   ];
 }
+
+const FORCED = 'people ask for a forced promotion';

@@ -1,11 +1,15 @@
+import { finalReading, secondReading } from '../../src/moves/every-run';
+import { compareRoots, followsAsDr, followsAsPerformance } from '../../src/moves/following';
+import type { Listed, Move, Named } from '../../src/moves/move';
+import { demote, unfence, verifyDemoted, verifyStillDemoted } from '../../src/moves/primary';
+import { asking, disposing } from '../../src/moves/tokens';
 import type { Assessment, KnownFilter } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
-import { keyShares } from '../../src/contracts/words';
 import type { Deployment } from '../../src/inventory';
-import type { Listed, PlannedOperation } from '../approvals/planning';
+import { operationsOf } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import {
   connectedTo,
@@ -27,7 +31,7 @@ import { isAlive, kindName } from '../observe';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import type { PrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { COMPARE_ROOTS, FINAL_STATE, exposureText, observe, tokenSteps } from './observed';
+import { exposureText, observe, repointing } from './observed';
 import type { PlanInput } from './observed';
 
 /** What a rejoin follows. */
@@ -107,19 +111,14 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<'drRejoin'
     lost,
     findings: splitFindings(cluster, primary.cluster, lost, connectedTo(kind, former)),
   };
-  const pair = { on: former, with: primary };
   const detail = filter && describeFilter(filter.known.filter);
-  const operations: Listed<PlannedOperation> = [
-    demotes && { operation: `${kind}.primary.demote`, ...pair },
-    { operation: 'hook.unfence', ...pair },
-    { operation: `${kind}.secondary.repoint-after-unfence`, ...pair, detail },
-  ];
+  const moves = movesOf(route, { former, primary }, snapshot.move, detail);
   return {
     ...base,
     preconditions: [
       ...judged,
       ...(demotes && input.primary === undefined ? notPromotedLast(kind, former, primary, changes?.last) : []),
-      ...(await observed.rights(operations, { [cluster]: demotes ? snapshot.rights : {} })),
+      ...(await observed.rights(operationsOf(moves), { [cluster]: demotes ? snapshot.rights : {} })),
       ...(filter ? [filter.judged] : []),
       // A cluster that is still primary has no slot and accepts no ceremony call: both can be read only after its demotion.
       ...(tokens?.checks ?? []).map((each) => (demotes ? afterDemotion(each) : each)),
@@ -127,9 +126,8 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<'drRejoin'
     route,
     plan: observed.plan({
       clusters: [former, primary],
-      operations,
+      moves,
       warnings: [...warningsOf(route), ...((tokens ?? filter)?.warnings ?? [])],
-      steps: stepsOf(route, former, snapshot.step),
       choices: {
         former: mode,
         ...(tokens && { tokenSource: tokens.source }),
@@ -275,24 +273,37 @@ function warningsOf({ cluster, primary: serving, former, snapshot, filter: known
   ];
 }
 
-function stepsOf(
-  { kind, cluster, primary: serving, former: mode, tokenSource, filter: known, hooks }: RejoinRoute,
-  former: ClusterObservation,
-  snapshot: string | false,
-) {
+function movesOf(
+  { kind, cluster, primary, former: mode, tokenSource: source, filter, hooks }: RejoinRoute,
+  sides: { readonly former: Named; readonly primary: Named },
+  snapshot: Move | false,
+  detail: string | undefined,
+): Listed<Move> {
+  const demotes = mode === 'primary';
+  const tokens = { source, clusters: [cluster] };
+  const pair = { on: sides.former, with: sides.primary };
+  const joins = { operations: [repointing(kind, 'unfence', pair.on, pair.with, detail)] };
   return [
-    tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
-    mode === 'primary' && snapshot,
-    mode === 'primary' && `Demote ${cluster}, if ${serving} serves as primary at that moment`,
-    'Ask for approval at gate "unfence"',
-    hooks.unfence && `Unfence ${cluster} (hook)`,
-    known?.filter &&
-      `Write the paths filter of ${cluster} on ${serving} under ${known.id}: ${describeFilter(known.filter)}`,
-    `Make ${cluster} a ${kindName(kind)} secondary of ${serving} with an activation token, and wait until it streams`,
-    known?.filter && 'Confirm the filter again, and compare it on both clusters',
-    !known?.filter && COMPARE_ROOTS,
-    tokenSteps(former, tokenSource).end,
-    FINAL_STATE,
+    ...asking(tokens),
+    secondReading,
+    demotes && snapshot,
+    demotes && {
+      step: demote(cluster),
+      note: `only while ${primary} serves as primary`,
+      operations: [{ kind, endpoint: 'primary/demote', gate: GATE[kind], ...pair }],
+    },
+    {
+      step: verifyDemoted(cluster),
+      note: 'then gate "unfence" opens',
+      operations: [{ endpoint: 'hook/unfence', gate: 'unfence', ...pair }],
+    },
+    hooks.unfence ? { step: unfence(cluster), note: 'by the hook' } : { step: verifyStillDemoted(cluster) },
+    ...(kind === 'dr'
+      ? followsAsDr(tokens, cluster, primary, joins)
+      : followsAsPerformance(cluster, primary, filter?.filter && describeFilter(filter.filter), 'token', joins)),
+    !filter?.filter && { step: compareRoots(primary, cluster) },
+    ...disposing(tokens),
+    finalReading,
   ];
 }
 

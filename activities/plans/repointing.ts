@@ -1,3 +1,8 @@
+import { finalReading, secondReading } from '../../src/moves/every-run';
+import { compareRoots, followsAsDr, followsAsPerformance } from '../../src/moves/following';
+import type { Listed, Move } from '../../src/moves/move';
+import { asking, disposing } from '../../src/moves/tokens';
+import { operationsOf } from '../approvals/planning';
 import type { Assessment, KnownFilter } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
@@ -22,7 +27,7 @@ import { follows, readSource } from '../joining/following';
 import { addressesDetail } from '../joining/repoint-authority';
 import { isAlive, kindName } from '../observe';
 import type { Observed, PlanInput } from './observed';
-import { COMPARE_ROOTS, FINAL_STATE, exposureText, observe, tokenSteps } from './observed';
+import { exposureText, observe, repointing } from './observed';
 
 interface Pair {
   readonly input: InputOf<'secondaryRepointing'>;
@@ -51,22 +56,15 @@ export async function assessSecondaryRepointing(
   const wanted = observed.deployment.pathsFilters[input.secondary];
   const filter = kind === 'dr' ? undefined : await findFilter(source, target, wanted, signal);
   const route = routeOf(input, secondary, tokens?.source, filter?.known);
-  const operations = [
-    {
-      operation: `${kind}.secondary.repoint-by-${route.form}`,
-      ...{ on: secondary, with: primary },
-      ...addressesDetail(filter && (filter.known.filter ?? 'none'), addresses),
-    } as const,
-  ];
+  const moves = movesOf(route, pair, filter?.known);
   const plan = observed.plan({
     clusters: [primary, secondary],
-    operations,
+    moves,
     warnings: [
       ...warningsOf(route),
       ...((tokens ?? filter)?.warnings ?? []),
       ...[primary, secondary].flatMap(missingNodes),
     ],
-    steps: stepsOf(route, secondary),
     choices: {
       kind,
       form: input.form,
@@ -78,7 +76,7 @@ export async function assessSecondaryRepointing(
   // Without a public key the activation token is wrapped, unless people asked for an encrypted one.
   const needsKey = input.form === 'public-key' && kind === 'performance';
   const key = { 'sys/replication/performance/secondary/generate-public-key': ['update'] };
-  const rights = await observed.rights(operations, { [input.secondary]: needsKey ? key : {} });
+  const rights = await observed.rights(operationsOf(moves), { [input.secondary]: needsKey ? key : {} });
   const preconditions = [...judged, ...(tokens?.checks ?? []), ...(filter ? [filter.judged] : []), ...rights];
   return { ...base, preconditions, route, plan };
 }
@@ -182,23 +180,28 @@ function warningsOf({ kind, form, primary: to, secondary: cluster, filter: known
   ];
 }
 
-function stepsOf(
-  { kind, primary: to, secondary: cluster, form, activation, addresses, tokenSource, filter: known }: RepointingRoute,
-  secondary: ClusterObservation,
-) {
-  const filter = form === 'token' ? known?.filter : undefined;
-  const token = tokenSteps(secondary, tokenSource);
-  return [
-    token.begin,
-    filter && `Write the paths filter of ${cluster} on ${to} under ${known?.id ?? ''}: ${describeFilter(filter)}`,
+function movesOf(
+  { kind, primary: to, secondary: cluster, form, activation, addresses, tokenSource: source }: RepointingRoute,
+  { primary, secondary }: Pick<Pair, 'primary' | 'secondary'>,
+  known: KnownFilter | undefined,
+): Listed<Move> {
+  const tokens = { source, clusters: [cluster] };
+  const kept = known && (known.filter ?? 'none');
+  const byToken = known && describeFilter(known.filter);
+  const detail = form === 'token' ? byToken : addressesDetail(kept, addresses);
+  const note =
     form === 'token'
-      ? `Issue a ${kindName(kind)} activation token on ${to} with the cluster ID of ${cluster} as its id (${activation === 'auto' ? 'encrypted, otherwise wrapped' : activation}), and use it`
-      : `Give ${cluster} the cluster addresses of ${to}${addresses ? `: ${addresses.join(', ')}` : ''}`,
-    filter && 'Confirm the filter again, and compare it',
-    `Wait until ${cluster} ${kind === 'dr' ? 'streams from' : 'follows'} ${to}`,
-    kind === 'performance' && 'Compare the dynamic filter on both clusters',
-    !known?.filter && COMPARE_ROOTS,
-    token.end,
-    FINAL_STATE,
+      ? `by activation token, ${activation === 'auto' ? 'encrypted, otherwise wrapped' : activation}`
+      : `by ${addresses ? `the addresses ${addresses.join(', ')}` : 'its known addresses'}`;
+  const points = { note, operations: [repointing(kind, 'repoint', secondary, primary, detail)] };
+  return [
+    ...asking(tokens),
+    secondReading,
+    ...(kind === 'dr'
+      ? followsAsDr(tokens, cluster, to, points)
+      : followsAsPerformance(cluster, to, known?.filter && describeFilter(known.filter), form, points)),
+    !known?.filter && { step: compareRoots(to, cluster) },
+    ...disposing(tokens),
+    finalReading,
   ];
 }

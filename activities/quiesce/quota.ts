@@ -90,7 +90,8 @@ export async function quiesceByQuota(
     awaitIdentityOf(access, limits.demoteMs),
     awaitIdentityOf(clusters.of(deployment, otherCluster), limits.demoteMs),
   ]);
-  await verifyBeginning(input, { operation: `${kind}.primary.quiesce-by-quota`, on, with: candidate });
+  const gate = kind === 'dr' ? 'plan' : 'promote';
+  await verifyBeginning(input, { kind, endpoint: 'quotas/rate-limit', gate, on, with: candidate });
   // It may be sent again at any time: the target state is the same from every starting point.
   execution.doubt.mayHaveSent = false;
   await refuseWhileDemoting('The quota was not created again');

@@ -3,7 +3,7 @@ import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, orElse } from '../../src/errors';
-import { demandSameOutage, gateOf, verifyOperation } from '../approvals/authority';
+import { demandSameOutage, verifyOperation } from '../approvals/authority';
 import { observeDeployment } from '../approvals/planning';
 import { demand } from '../checks/check';
 import { mayBeOneSet, servesAsPrimary } from '../checks/replication';
@@ -182,8 +182,9 @@ export async function fenceLostPrimary(input: LostPrimary & { readonly authority
   const candidate = await awaitIdentityOf(access, limits.promoteMs);
   const { setId } = await awaitDrStatus(access, limits.promoteMs);
   const on = identityOfLostPrimary(clusters.of(deployment, from).entry, setId);
-  const plan = await verifyOperation(input, { operation: 'hook.fence', on, with: candidate });
-  const judged = { deployment, gate: gateOf('hook.fence'), requestedBy: plan.requestedBy, authority };
+  const gate = 'promote';
+  const plan = await verifyOperation(input, { endpoint: 'hook/fence', gate, on, with: candidate });
+  const judged = { deployment, gate, requestedBy: plan.requestedBy, authority } as const;
   await beforeSending(async () => {
     await demandGone({ deployment, kind: 'dr', cluster: to, otherCluster: from }, plan);
     await demandSameOutage(judged, await readKind(access, 'dr', signal));

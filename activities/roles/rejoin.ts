@@ -39,7 +39,7 @@ export async function unfenceFormerPrimary(
   const { limits, source, target } = betweenClusters(input);
   const on = await awaitIdentityOf(target, limits.demoteMs);
   const newPrimary = await awaitIdentityOf(source, limits.demoteMs);
-  await verifyOperation(input, { operation: 'hook.unfence', on, with: newPrimary });
+  await verifyOperation(input, { endpoint: 'hook/unfence', gate: 'unfence', on, with: newPrimary });
   await requireDemoted(kind, target, source, limits.demoteMs);
   return callHook({ deployment, hook: 'unfence', from: secondary, to: primary });
 }

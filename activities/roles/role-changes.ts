@@ -7,18 +7,11 @@ import type {
   SecondaryToken,
 } from '../../src/contracts/activities';
 import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
+import type { Operation } from '../../src/contracts/operations';
 import type { AllowedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { GatedOperation } from '../../src/contracts/gates';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
-import {
-  demandSameOutage,
-  gateOf,
-  lastGateOf,
-  otherSideOf,
-  verifyBeginning,
-  verifyOperation,
-} from '../approvals/authority';
+import { demandSameOutage, lastGateOf, otherSideOf, verifyBeginning, verifyOperation } from '../approvals/authority';
 import { check, demand } from '../checks/check';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution, onCluster } from '../execution';
@@ -89,6 +82,9 @@ const NOT_YET_OF = { dr: NOT_YET, performance: [...NOT_YET, 'BAD_REQUEST'] };
 /** "Not yet" only if retryable: the token has been replaced by now, or another node leads. */
 const MAY_PASS = ['PERMISSION_DENIED', 'REDIRECT_REFUSED'];
 
+/** The gate that covers a demotion: the plan of a DR switchover or rejoin, or the promotion of a performance secondary. */
+const DEMOTION_GATE = { dr: 'plan', performance: 'promote' } as const;
+
 /**
  * Makes a primary an unconnected secondary (interface 4.1, 4.2: `primary/demote`). Right before the call, the other
  * cluster must be a live secondary that has every write up to `reached`. For a `former` primary, it must serve as the
@@ -108,7 +104,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     throw error;
   };
   const [on, candidate] = await Promise.all([own, awaitIdentityOf(other, patienceMs).catch(preferOwnError)]);
-  const intended = { operation: `${kind}.primary.demote`, on, with: candidate } as const;
+  const intended = { kind, endpoint: 'primary/demote', gate: DEMOTION_GATE[kind], on, with: candidate } as const;
   const verify = () => verifyBeginning(input, intended);
   const plan = await verifyOperation(input, intended);
   const mayLose = former || plan.choices['acceptLoss'] === 'bounded';
@@ -256,7 +252,7 @@ async function awaitCandidate(input: Promotion, budgetMs: number): Promise<Allow
 
 interface ApprovedPromotion {
   readonly plan: RunbookPlan;
-  readonly operation: GatedOperation;
+  readonly operation: Operation;
 }
 
 /** The plan that allows the promotion of this cluster in place of the other one, by the identities of both now. */
@@ -269,26 +265,27 @@ async function approvedPromotion(
   const { deployment, kind, cluster, otherCluster, mode } = input;
   const verify = async (intended: AllowedOperation): Promise<ApprovedPromotion> => ({
     plan: await verifyOperation(input, intended),
-    operation: intended.operation,
+    operation: intended,
   });
+  const operation = { kind, endpoint: 'secondary/promote' } as const;
+  const byMode = mode === 'forced' ? 'force' : 'promote';
   if (kind === 'performance') {
-    const operation = `performance.secondary.${mode === 'forced' ? 'promote-force' : 'promote'}` as const;
-    const approved = await verify({ operation, on, detail: inPlaceOf(otherCluster) });
+    const approved = await verify({ ...operation, gate: byMode, on, detail: inPlaceOf(otherCluster) });
     const planned = approved.plan.choices['mode'] !== 'unplanned';
     if (planned !== (mode === 'planned')) throw otherMode(cluster, planned);
     return approved;
   }
   if (mode === 'planned') {
-    const operation = 'dr.secondary.promote-after-demotion';
-    const named = otherSideOf(input, { operation, on }, otherCluster);
+    // Part of a switchover that was approved as a whole, whichever of its two clusters ends as primary.
+    const promotion = { ...operation, gate: 'plan', on } as const;
+    const named = otherSideOf(input, promotion, otherCluster);
     // It may be gone since its demotion: then the identity in the plan is used.
-    return verify({ operation, on, with: otherId === undefined ? named : { ...named, clusterId: otherId } });
+    return verify({ ...promotion, with: otherId === undefined ? named : { ...named, clusterId: otherId } });
   }
-  const operation = mode === 'forced' ? 'dr.secondary.promote-force' : 'dr.secondary.promote';
   const { access, limits } = onCluster({ deployment, cluster });
   const { setId } = await awaitDrStatus(access, limits.promoteMs);
   const { entry } = clusters.of(deployment, otherCluster);
-  return verify({ operation, on, with: identityOfLostPrimary(entry, setId) });
+  return verify({ ...operation, gate: byMode, on, with: identityOfLostPrimary(entry, setId) });
 }
 
 /**
@@ -310,7 +307,7 @@ async function demandDemoted(
   const former = await proveNotPrimary(execution, proof, memory);
   // The old primary has every write: promoting it back needs no evidence.
   const back = plan.operations.some(
-    (each) => each.operation === `${kind}.primary.demote` && each.on.cluster === cluster,
+    (each) => each.kind === kind && each.endpoint === 'primary/demote' && each.on.cluster === cluster,
   );
   if (back || plan.choices['acceptLoss'] === 'bounded') return;
   const roots = { former, next: root };
@@ -326,7 +323,7 @@ async function demandLost(
   const { deployment, kind, cluster, authority } = input;
   const { clusters, signal } = currentExecution();
   await demandGone(input, plan, memory);
-  const judged = { deployment, gate: gateOf(operation), requestedBy: plan.requestedBy, authority };
+  const judged = { deployment, gate: operation.gate, requestedBy: plan.requestedBy, authority };
   await demandSameOutage(judged, await readKind(clusters.of(deployment, cluster), kind, signal));
 }
 

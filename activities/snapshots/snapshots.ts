@@ -7,8 +7,9 @@ import { createGunzip } from 'node:zlib';
 import type { Hash } from 'node:crypto';
 import type { Authority, ChangeResult, OnCluster } from '../../src/contracts/activities';
 import type { SnapshotEvent } from '../../src/contracts/names';
+import { snapshotOf } from '../../src/moves/every-run';
+import type { Operation } from '../../src/contracts/operations';
 import { planIn } from '../../src/contracts/plan';
-import type { GatedOperation } from '../../src/contracts/gates';
 import { RunbookError, errnoOf, isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { verifyOperation } from '../approvals/authority';
@@ -22,10 +23,10 @@ import type { Rights } from '../checks/rights';
 
 /* A copy of a cluster's storage before an irreversible operation: a raft snapshot of the service, or a hook. */
 
-const BEFORE: Readonly<Record<SnapshotEvent, readonly GatedOperation[]>> = {
-  demotion: ['dr.primary.demote', 'performance.primary.demote'],
-  wipe: ['dr.secondary.enable', 'performance.secondary.enable'],
-  'forced-promotion': ['dr.secondary.promote-force', 'performance.secondary.promote-force'],
+const COMING: Readonly<Record<SnapshotEvent, (operation: Operation) => boolean>> = {
+  demotion: ({ endpoint }) => endpoint === 'primary/demote',
+  wipe: ({ endpoint }) => endpoint === 'secondary/enable',
+  'forced-promotion': ({ endpoint, gate }) => endpoint === 'secondary/promote' && gate === 'force',
 };
 
 interface SnapshotInput extends OnCluster {
@@ -51,7 +52,7 @@ export function snapshotWanted(
   return {
     wanted,
     rights,
-    step: wanted && `Take a snapshot of ${cluster} before its ${event}${byApi ? `, into ${to}` : ' (hook)'}`,
+    move: wanted && { step: snapshotOf(cluster), note: `before its ${event}, ${byApi ? `into ${to}` : 'by the hook'}` },
     warning:
       byApi &&
       isDrSecondary &&
@@ -89,7 +90,7 @@ async function verifyComing(
 ): Promise<void> {
   const { clusterId } = await awaitIdentityOf(access, ANSWER_BUDGET_MS);
   const coming = planIn(authority.plan.text)?.operations.find(
-    ({ operation, on }) => on.cluster === cluster && on.clusterId === clusterId && BEFORE[event].includes(operation),
+    (operation) => operation.on.cluster === cluster && operation.on.clusterId === clusterId && COMING[event](operation),
   );
   if (coming === undefined)
     throw new RunbookError('NOT_APPROVED', `The plan includes no ${event} of ${cluster}.`, {

@@ -1,7 +1,6 @@
 import type { Authority, OnCluster } from '../../src/contracts/activities';
 import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { GatedOperation } from '../../src/contracts/gates';
 import { RunbookError, orElse } from '../../src/errors';
 import { openValue } from '../../src/keys';
 import { verifyOneOf, verifyOperation } from '../approvals/authority';
@@ -10,8 +9,8 @@ import { ledgerOf, runOf, isOfSameRun, isReserved } from './token-ledger';
 import { currentExecution } from '../execution';
 import { ANSWER_BUDGET_MS, awaitIdentity, sealOperationToken } from './operation-token';
 
-/** The operations of which a plan that takes a kept token allows one. */
-const TAKE_OPERATIONS: readonly GatedOperation[] = ['operation-token.take', 'operation-token.take-for-failover'];
+/** Of a switchover, and of a failover. */
+const TAKING_GATES = ['plan', 'promote'] as const;
 
 /**
  * A token that the record keeps for a run such as this one; if this run has already taken it, the text is the same. If
@@ -61,8 +60,8 @@ export async function takeKeptToken(input: OnCluster & { readonly entry: string;
   const ledger = ledgerOf(execution);
   const access = clusters.of(deployment, cluster);
   const { clusterId } = await awaitIdentity(access, ANSWER_BUDGET_MS);
-  const taking = { on: { cluster, clusterId }, detail: id };
-  await verifyOneOf(TAKE_OPERATIONS.map((operation) => () => verifyOperation(input, { operation, ...taking })));
+  const taking = { endpoint: 'operation-token/take', on: { cluster, clusterId }, detail: id } as const;
+  await verifyOneOf(TAKING_GATES.map((gate) => () => verifyOperation(input, { ...taking, gate })));
   const entry = (await ledger.all(deployment)).find((each) => each.id === id && each.cluster === cluster);
   const { kept, sealed } = entry ?? {};
   if (!entry || !kept || sealed === undefined) throw notKept(cluster, 'no such token in the record');

@@ -1,3 +1,5 @@
+import { allowedAt, operationText } from '../moves/operations';
+import { planStepText } from '../moves/steps';
 import type { PlanDocument, RunbookPlan } from '../contracts/plan';
 import { runbookPlan } from '../contracts/payloads';
 import type { ReadinessPoint } from '../contracts/readiness';
@@ -29,6 +31,7 @@ export function approvalLines({ text, digest: given }: PlanDocument, gate: strin
     return contentLines(
       plan.data,
       `Gate "${gate}" of ${plan.data.runbook}, deployment ${plan.data.deployment}, plan ${digest}`,
+      gate,
     );
   return [
     `Gate "${gate}", plan ${digest}:`,
@@ -36,8 +39,10 @@ export function approvalLines({ text, digest: given }: PlanDocument, gate: strin
   ];
 }
 
-function contentLines(plan: RunbookPlan, heading: string): string[] {
+/** @param gate - the gate that is open; undefined: every gate of the plan */
+function contentLines(plan: RunbookPlan, heading: string, gate?: string): string[] {
   const { clusters, operations, warnings, steps, choices, requestedBy } = plan;
+  const gates = gate === undefined ? [...new Set(operations.map((each) => each.gate))] : [gate];
   // The person who starts a run can name anybody.
   const requester =
     requestedBy === undefined ? 'not named' : `${escapeUntrusted(requestedBy)}, as claimed at the start; unverified`;
@@ -46,12 +51,8 @@ function contentLines(plan: RunbookPlan, heading: string): string[] {
     `  Requested by: ${requester}`,
     `  Reason: ${escapeUntrusted(plan.reason)}`,
     ...(plan.inventory === undefined ? [] : [`  Inventory: ${plan.inventory}`]),
-    '  The approval allows only these operations',
-    ...operations.map(
-      ({ operation, on, with: other, detail }) =>
-        `    ${operation} on ${on.cluster}${other ? ` with ${other.cluster}` : ''}${detail === undefined ? '' : ` (${detail})`}`,
-    ),
-    ...warnings.flatMap((warning) => terminalText(`KNOW THIS: ${warning}`, '  ')),
+    ...gates.flatMap((each) => allowedLines(each, plan)),
+    ...warnings.flatMap((warning) => terminalText(`IMPORTANT: ${warning}`, '  ')),
     ...columns(
       clusters.map(({ cluster, clusterId, version, dr, performance }) => [
         ...[`  ${cluster}`, `DR ${dr}, performance ${performance}`, version, clusterId],
@@ -59,7 +60,17 @@ function contentLines(plan: RunbookPlan, heading: string): string[] {
     ),
     ...Object.entries(choices).map(([name, choice]) => `  ${name}: ${choice}`),
     '  Steps',
-    ...steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '    ')),
+    ...steps.flatMap((step, index) => terminalText(`${index + 1}. ${planStepText(step)}`, '    ')),
+  ];
+}
+
+/** What an approval of one gate allows: nothing that another gate opens. */
+function allowedLines(gate: string, plan: RunbookPlan): string[] {
+  const allowed = allowedAt(gate, plan);
+  if (allowed.length === 0) return [`  Approving gate "${gate}" allows no change by itself`];
+  return [
+    `  Approving gate "${gate}" allows this run to do only the following`,
+    ...allowed.flatMap((each) => terminalText(`- ${operationText(each, plan)}`, '    ')),
   ];
 }
 

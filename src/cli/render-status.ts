@@ -1,3 +1,5 @@
+import { planIn } from '../contracts/plan';
+import { stepNumber, stepsNotTaken } from '../moves/steps';
 import { RUNBOOK_NAMES } from '../contracts/names';
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus, TimelineStep } from '../contracts/run-status';
@@ -81,8 +83,15 @@ function liveLines(status: RunStatus, now: number, ended: boolean): string[] {
     '',
     `Steps${before}`,
     // The current step is last, nearest to the prompt.
-    ...steps.slice(earlier).map((step) => `  ${step.number}. ${unmarked(inFull(stepText(step, ended)))}`),
+    ...steps.slice(earlier).map((step) => `  ${stepNumber(step)}${unmarked(inFull(stepText(step, ended)))}`),
+    ...(ended ? notTaken(status).map((text) => `  ${text}`) : []),
   ];
+}
+
+/** What the plan foresaw and the run did not do. */
+function notTaken({ planText, steps, outcome }: RunStatus): readonly string[] {
+  const plan = planText === undefined ? undefined : planIn(planText);
+  return stepsNotTaken(inLines(plan?.steps ?? []), steps, outcome);
 }
 
 const inFull = ({ title, text }: Statement) => `${title}${text}`;
@@ -179,5 +188,5 @@ export function backAgain({ outageSince, serviceBackAt }: RunStatus): News[] {
 
 /** A step of the timeline as it is now. */
 export function stepNews(step: TimelineStep): News {
-  return { at: step.endedAt ?? step.startedAt, lines: [`${step.number}. ${unmarked(inFull(stepText(step)))}`] };
+  return { at: step.endedAt ?? step.startedAt, lines: [`${stepNumber(step)}${unmarked(inFull(stepText(step)))}`] };
 }

@@ -17,7 +17,7 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
 
 /** How the most important lines begin, after their time and mark. */
 const GRAVE = /^(?:\d\d:\d\d:\d\dZ )?(?:== )? *(?:OUTAGE|CRITICAL|FAILED|PARKED|Refused: |Failed: |Error |fail +\S)/;
-const WARNED = /^(?:\d\d:\d\d:\d\dZ )? *(?:Warning:|KNOW THIS|warn +\S|PAUSED)/;
+const WARNED = /^(?:\d\d:\d\d:\d\dZ )? *(?:Warning:|IMPORTANT|warn +\S|PAUSED)/;
 
 const GOOD = /^\d\d:\d\d:\d\dZ == BACK:/;
 

@@ -37,9 +37,6 @@ export const CHANGES_PRIMARY: ReadonlySet<string> = new Set<RunbookName>([
 export const SNAPSHOT_EVENTS = ['demotion', 'wipe', 'forced-promotion'] as const;
 export type SnapshotEvent = (typeof SNAPSHOT_EVENTS)[number];
 
-/** The step that reports what a planned change of the primary cost. Skipping it continues without knowing. */
-export const COMPARE_STEP = 'Compare the data of both clusters';
-
 /** The histogram of outages that workers export. */
 export const OUTAGE_METRIC = 'runbooks_outage_seconds';
 

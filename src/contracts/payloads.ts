@@ -1,8 +1,9 @@
 import { z } from 'zod';
+import { GATE_NAMES } from './gates';
+import { ENDPOINT_GATES, mayCover } from './operations';
+import type { Endpoint } from './operations';
 import type { DeepReadonly } from './run-facts';
 import { CONTROL_ACTIONS, DECISION_ACTIONS } from './signals';
-import type { GatedOperation } from './gates';
-import { OPERATION_GATES } from './gates';
 
 /* What people approve, and what they sign (protocol.md). Schemas: not for workflow code, whose bundle has no schema library. */
 
@@ -22,14 +23,19 @@ export type Check = DeepReadonly<z.infer<typeof check>>;
 const identity = z.strictObject({ cluster: z.string(), clusterId: z.string() });
 
 /** One dangerous operation that the plan allows, bound to its clusters by their `sys/health` IDs. */
-const allowedOperation = z.strictObject({
-  operation: z.enum(Object.keys(OPERATION_GATES) as [GatedOperation, ...GatedOperation[]]),
-  on: identity,
-  /** The other cluster, if there is one: the primary to follow, or the cluster that must not be primary. */
-  with: identity.optional(),
-  /** The id, filter or option that it is about, in terms of the interface. */
-  detail: z.string().optional(),
-});
+const allowedOperation = z
+  .strictObject({
+    kind: z.enum(['dr', 'performance']).optional(),
+    endpoint: z.enum(Object.keys(ENDPOINT_GATES) as [Endpoint, ...Endpoint[]]),
+    /** The gate whose approvals it needs. */
+    gate: z.enum(GATE_NAMES),
+    on: identity,
+    /** The other cluster, if there is one: the primary to follow, or the cluster that must not be primary. */
+    with: identity.optional(),
+    /** The id, filter or option that it is about, in terms of the interface. */
+    detail: z.string().optional(),
+  })
+  .refine(mayCover, 'a gate that cannot cover the endpoint');
 export type AllowedOperation = DeepReadonly<z.infer<typeof allowedOperation>>;
 
 /** What people approve: a plan allows named operations on named clusters, and no more. */
@@ -49,7 +55,16 @@ export const runbookPlan = z.strictObject({
   operations: z.array(allowedOperation),
   /** What people must know before they approve: what is lost, sent, wiped or cut off. */
   warnings: z.array(z.string()),
-  steps: z.array(z.string()),
+  /** What the run does, in this order: the steps of its timeline have these names. */
+  steps: z.array(
+    z.strictObject({
+      step: z.string(),
+      /** What people should know about it. */
+      note: z.string().optional(),
+      /** The run takes it only if this holds. */
+      when: z.string().optional(),
+    }),
+  ),
   /** The choices of the input that change what is done, as they were read. */
   choices: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
   /** Digest of what the inventory says about people, gates, clusters and hooks. */

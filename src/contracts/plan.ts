@@ -25,8 +25,8 @@ export function planIn(text: string): RunbookPlan | undefined {
 /** From which cluster to which a plan moves the role of the primary, as far as it says. */
 export function directionOf({ runbook, operations }: Pick<RunbookPlan, 'runbook' | 'operations'>) {
   if (!CHANGES_PRIMARY.has(runbook)) return undefined;
-  const demotion = operations.find(({ operation, with: other }) => operation.endsWith('.primary.demote') && other);
+  const demotion = operations.find(({ endpoint, with: other }) => endpoint === 'primary/demote' && other);
   if (demotion) return { from: demotion.on.cluster, to: demotion.with?.cluster };
-  const promotion = operations.find(({ operation }) => operation.endsWith('.secondary.promote'));
+  const promotion = operations.find(({ endpoint }) => endpoint === 'secondary/promote');
   return promotion && { from: promotion.with?.cluster, to: promotion.on.cluster };
 }

@@ -16,7 +16,12 @@ const milliseconds = z.number().optional();
 
 /** One step as the run knows it. */
 const step = z.strictObject({
+  /** The order in which the steps began. */
   number: z.number(),
+  /** Its number in the plan that people signed. */
+  planned: z.number().optional(),
+  /** There is a plan, which could not foresee this step. */
+  unforeseen: z.boolean().optional(),
   name: z.string(),
   attempt: z.number(),
   activities: z.array(

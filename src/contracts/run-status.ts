@@ -87,7 +87,12 @@ type StepState = 'running' | 'done' | 'already' | 'skipped' | 'failed' | 'parked
 
 /** One line of the timeline. Times are epoch milliseconds of workflow time. */
 export interface TimelineStep {
+  /** The order in which the steps began. */
   readonly number: number;
+  /** Its number in the plan that people signed. */
+  readonly planned?: number;
+  /** There is a plan, which could not foresee this step. */
+  readonly unforeseen?: true;
   readonly name: string;
   readonly state: StepState;
   readonly attempt: number;

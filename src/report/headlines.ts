@@ -45,7 +45,7 @@ function planned({ preconditions, findings }: Report): string {
 /** The old and the new primary. */
 function sidesOf({ plan, result = {} }: Report): { readonly from: string; readonly to: string } | undefined {
   const { runbook, operations = [] } = plan?.content ?? {};
-  const demotion = runbook === 'drSwitchover' && operations.find(({ operation }) => operation === 'dr.primary.demote');
+  const demotion = runbook === 'drSwitchover' && operations.find(({ endpoint }) => endpoint === 'primary/demote');
   const { from, to } = demotion && demotion.with ? { from: demotion.on.cluster, to: demotion.with.cluster } : result;
   return typeof from === 'string' && typeof to === 'string' ? { from, to } : undefined;
 }

@@ -15,6 +15,7 @@ import {
 } from './run-record';
 import { alarmsFirst } from '../contracts/run-status';
 import { planIn } from '../contracts/plan';
+import { planNumber } from '../moves/steps';
 import type { Finding } from '../contracts/run-facts';
 import { counted, escapeUntrusted } from '../contracts/words';
 import { leftToDoOf, tokensOf } from './left-to-do';
@@ -350,6 +351,17 @@ function stepOf(activities: readonly ActivityRecord[]): ReportStep {
   };
 }
 
+/** Where each step stands in the plan. Steps from before a failover took the run over belong to another plan. */
+function inPlan(run: RunRecord, steps: readonly ReportStep[]): readonly ReportStep[] {
+  const plan = planOf(run);
+  const since = factsOf(run, 'became-failover').at(-1)?.at ?? 0;
+  return steps.map((step): ReportStep => {
+    if (!plan || step.number === 0 || Date.parse(step.startedAt) < since) return step;
+    const planned = planNumber(plan.content.steps, step.name);
+    return planned === undefined ? { ...step, unforeseen: true } : { ...step, planned };
+  });
+}
+
 /**
  * The steps of a run in the order in which they began, one entry for each attempt that an operator decided on. Number 0
  * stands for work beside the steps, such as checking what people sent.
@@ -372,7 +384,7 @@ function reportedSteps(run: RunRecord): readonly ReportStep[] {
     const step = known ?? { number, name, attempt, activities: [], startedAt: isoTime(startedAt) };
     steps.set(key, { ...step, endedAt: isoTime(Math.max(at, Date.parse(known?.endedAt ?? '') || at)), outcome });
   }
-  return [...steps.values()].toSorted(
+  return inPlan(run, [...steps.values()]).toSorted(
     (one, other) =>
       Date.parse(one.startedAt) - Date.parse(other.startedAt) ||
       one.number - other.number ||

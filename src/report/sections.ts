@@ -1,3 +1,5 @@
+import { WRITE_REPORT } from '../moves/every-run';
+import { planStepText, stepNumber, stepsNotTaken } from '../moves/steps';
 import type { ClusterObservation, ReplicationObservation } from '../contracts/observations';
 import { shellLine } from '../contracts/next-commands';
 import type { Check } from '../contracts/plan';
@@ -228,8 +230,8 @@ function plan({ plan: document }: Report): Section[] {
       ...Object.entries(choices).map(([name, choice]) => [name, String(choice)] as const),
       ['Digest', document.digest],
     ]),
-    list(warnings.map((text) => ({ label: toned('KNOW THIS', 'warning'), text }))),
-    list(steps.map((text) => ({ text }))),
+    list(warnings.map((text) => ({ label: toned('IMPORTANT', 'warning'), text }))),
+    list(steps.map((step, index) => ({ text: `${index + 1}. ${planStepText(step)}` }))),
   ]);
 }
 
@@ -311,7 +313,7 @@ function activityName({ type, cluster, tries }: Activity): string {
 }
 
 /** What the run did, and when it waited for people, in order of time. */
-function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[] {
+function timeline({ steps, gates, parkings, outage, endedAt, outcome: ending, plan: document }: Report): Section[] {
   const line = (what: Cell, from: string, to: string | undefined, outcome: Cell, observed = ''): Row => ({
     ...{ Began: timeText(from), What: what, Outcome: outcome },
     ...{ Took: to === undefined ? '' : betweenText(from, to), Observed: observed },
@@ -321,8 +323,9 @@ function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[
       ? toned('was running, outcome not recorded', 'bad')
       : OUTCOMES[outcome];
   const lines = [
-    ...steps.map(({ number, name, attempt, startedAt, endedAt: ended, outcome, activities }) => {
-      const step = `${number === 0 ? '' : `${number}. `}${name}${attempt > 1 ? `, attempt ${attempt}` : ''}`;
+    ...steps.map((one) => {
+      const { name, attempt, startedAt, endedAt: ended, outcome, activities } = one;
+      const step = `${stepNumber(one)}${name}${attempt > 1 ? `, attempt ${attempt}` : ''}`;
       const [only, ...others] = activities;
       if (!only || others.length === 0) {
         const observed = only && [activityName(only), only.observed].filter((text) => text !== undefined).join(': ');
@@ -350,7 +353,11 @@ function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[
   ].toSorted((one, other) => (one.at < other.at ? -1 : one.at > other.at ? 1 : 0));
   const caption = 'Each step with its activities, and each wait for people.';
   const all = lines.flatMap(({ rows }) => rows);
-  return section('Timeline', [table(caption, all)], 'No step began.');
+  const planned = endedAt === undefined ? [] : (document?.content.steps ?? []);
+  // The report itself is written by the last step, which has not ended by then.
+  const left = stepsNotTaken(planned, [...steps, { name: WRITE_REPORT }], ending);
+  const rest = left.length === 0 ? [] : [list(left.map((text) => ({ text })))];
+  return section('Timeline', [table(caption, all), ...rest], 'No step began.');
 }
 
 /** The outcome of each signal. */

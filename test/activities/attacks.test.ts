@@ -6,8 +6,10 @@ import { randomUUID } from 'node:crypto';
 import type { RunbookActivities } from '../../activities';
 import type { Authority } from '../../src/contracts/activities';
 import type { AllowedOperation } from '../../src/contracts/plan';
-import type { GatedOperation } from '../../src/contracts/gates';
-import { GATE_NAMES, OPERATION_GATES } from '../../src/contracts/gates';
+import { GATE_NAMES } from '../../src/contracts/gates';
+import type { GateName } from '../../src/contracts/gates';
+import { ENDPOINT_GATES } from '../../src/contracts/operations';
+import type { Endpoint, Operation } from '../../src/contracts/operations';
 import { revokeSecondary } from '../../src/simulator/roles';
 import { DEPLOYMENT, failedOf, openBench, planWith } from '../support/activity-environment';
 import type { ActivityBench, Failed } from '../support/activity-environment';
@@ -129,16 +131,25 @@ const byAll = (people: readonly string[], gate: string, digest: string, more: ob
   Promise.all(people.map((each) => bench.approval(gate, digest, each, more)));
 const byBoth = (gate: string, digest: string, more: object = {}) => byAll(['grace', 'henry'], gate, digest, more);
 
+/** Each endpoint at each gate that may cover it, for both kinds of replication and for none. */
+const EVERY_OPERATION = (Object.entries(ENDPOINT_GATES) as [Endpoint, readonly GateName[]][]).flatMap(
+  ([endpoint, gates]) =>
+    gates.flatMap((gate) =>
+      (['dr', 'performance', undefined] as const).map((kind): Operation => ({ endpoint, gate, kind })),
+    ),
+);
+
 const NOT_ALLOWED =
-  /does not allow (\S+) on (\S+) \(cluster ID ([^)]*)\)(?: with (\S+) \(cluster ID ([^)]*)\))?(?: \((.*)\))?$/;
+  /does not allow (?:(dr|performance)\/)?(\S+) at gate (\S+) on (\S+) \(cluster ID ([^)]*)\)(?: with (\S+) \(cluster ID ([^)]*)\))?(?: \((.*)\))?$/;
 
 /** An attacker reads what was missing and writes it into a plan of his own. */
 function learn(failure: Failed): AllowedOperation | undefined {
   const said = NOT_ALLOWED.exec(String(failure.details['observed']));
   if (!said) return undefined;
-  const [, operation = '', cluster = '', clusterId = '', other, otherId = '', detail] = said;
+  const [, kind, endpoint = '', gate = '', cluster = '', clusterId = '', other, otherId = '', detail] = said;
   return {
-    operation: operation as GatedOperation,
+    ...(kind !== undefined && { kind: kind as 'dr' | 'performance' }),
+    ...{ endpoint: endpoint as Endpoint, gate: gate as GateName },
     on: { cluster, clusterId },
     ...(other === undefined ? {} : { with: { cluster: other, clusterId: otherId } }),
     ...(detail === undefined ? {} : { detail }),
@@ -219,7 +230,7 @@ describe('an activity that needs an approval', () => {
     const refused = await refuses({ plan, approvals: [] });
     const [, gate = ''] = /^gate (\S+) is missing/.exec(String(refused.details['observed'])) ?? [];
     expect([name, GATE_NAMES.includes(gate as never)]).toEqual([name, true]);
-    for (const { operation } of operations.slice(-1)) expect(OPERATION_GATES[operation]).toBe(gate);
+    for (const operation of operations.slice(-1)) expect(operation.gate).toBe(gate);
     gates.set(tried, gate);
     plans.set(tried, plan);
 
@@ -254,7 +265,7 @@ describe('an activity that needs an approval', () => {
     // That of a switchover was not made up here: it has operations of its own.
     const { operations: ofPlan } = JSON.parse(plan.text) as { readonly operations: readonly AllowedOperation[] };
     // A snapshot is of one cluster, whatever the other side of its demotion.
-    const bound = name === 'takeSnapshot' ? ofPlan.map(({ operation, on }) => ({ operation, on })) : ofPlan;
+    const bound = name === 'takeSnapshot' ? ofPlan.map(({ with: _with, ...operation }) => operation) : ofPlan;
     await refusesOtherClusters(name, bound, input);
     expect(bench.changes().slice(before.length)).toEqual([]);
   });
@@ -267,11 +278,7 @@ describe('an activity that needs an approval', () => {
   ): Promise<void> {
     const other = (it: AllowedOperation['on']) => ({ ...it, clusterId: 'another-cluster' });
     const every = (change: (each: AllowedOperation) => AllowedOperation) =>
-      documentOf(
-        (Object.keys(OPERATION_GATES) as GatedOperation[]).flatMap((operation) =>
-          operations.map((each) => change({ ...each, operation })),
-        ),
-      );
+      documentOf(EVERY_OPERATION.flatMap((operation) => operations.map((each) => change({ ...each, ...operation }))));
     const plans = [
       every((each) => ({ ...each, on: other(each.on) })),
       ...(operations.some(({ with: side }) => side)

@@ -40,7 +40,9 @@ describe('while the other cluster is no primary', () => {
   it('nothing is planned, and an approved demotion is refused', async () => {
     expect((await bench.assess('drRejoin', { cluster: 'east' })).plan).toBeUndefined();
     const sides = { on: bench.named('east'), with: bench.named('west') };
-    const plan = bench.planOf([{ operation: 'dr.primary.demote', ...sides }], { runbook: 'drRejoin' });
+    const plan = bench.planOf([{ kind: 'dr', endpoint: 'primary/demote', gate: 'plan', ...sides }], {
+      runbook: 'drRejoin',
+    });
     const approved = await bench.approved({ plan, preconditions: [] }, 'plan');
     await bench.refusedUnsent('demotePrimary', { ...former, authority: approved }, 'PRECONDITION_FAILED', {
       ...{ message: 'east was not demoted: "DR primary" (west) does not hold.', retryable: false },

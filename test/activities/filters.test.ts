@@ -73,7 +73,7 @@ describe('a secondary that the primary knows by another id than its cluster ID',
     expect(JSON.parse(plan?.text ?? '{}')).toMatchObject({
       operations: [
         {
-          operation: 'performance.primary.paths-filter',
+          ...{ kind: 'performance', endpoint: 'primary/paths-filter', gate: 'filter' },
           on: bench.named('east'),
           with: bench.named('europe'),
           detail: 'no paths filter',

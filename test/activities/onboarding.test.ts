@@ -1,5 +1,5 @@
 import type { Authority } from '../../src/contracts/activities';
-import type { GatedOperation } from '../../src/contracts/gates';
+import type { Operation } from '../../src/contracts/operations';
 import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { until } from '../support/by-hand';
@@ -166,9 +166,10 @@ function silence(cluster: string): void {
 }
 
 const SOUTH = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'south' } as const;
+const ENABLE = { kind: 'dr', endpoint: 'primary/enable', gate: 'plan' } as const;
 
 it('no second primary is made while one of its set is silent, although it answered before', async () => {
-  const authority = await enablingOf('south', 'dr.primary.enable', 'plan');
+  const authority = await enablingOf('south', ENABLE, 'plan');
   bench.always(/./, 'reset', 'east');
   await bench.refusedUnsent('enablePrimary', { ...SOUTH, authority }, 'PRECONDITION_FAILED', {
     message: holding('"no other DR primary in the set" (east)'),
@@ -179,19 +180,16 @@ it('no second primary is made while one of its set is silent, although it answer
 
 it('a cluster is made primary by a plan that says so, or that wipes a secondary for it, and by no other', async () => {
   for (const authority of [
-    await enablingOf('south', 'dr.primary.enable', 'wipe'),
-    await enablingOf('south', 'dr.primary.enable-for-secondary', 'plan'),
-    await enablingOf('south', 'performance.primary.enable', 'plan'),
-    await enablingOf('north', 'dr.primary.enable', 'plan'),
-    await enablingOf('south', 'dr.secondary.enable', 'wipe'),
+    await enablingOf('south', ENABLE, 'wipe'),
+    await enablingOf('south', { ...ENABLE, gate: 'wipe' }, 'plan'),
+    await enablingOf('south', { ...ENABLE, kind: 'performance' }, 'plan'),
+    await enablingOf('north', ENABLE, 'plan'),
+    await enablingOf('south', { kind: 'dr', endpoint: 'secondary/enable', gate: 'wipe' }, 'wipe'),
   ])
     await bench.refusedUnsent('enablePrimary', { ...SOUTH, authority }, 'NOT_APPROVED');
   // Past the approval: east is primary of this set.
-  for (const [operation, gate] of [
-    ['dr.primary.enable', 'plan'],
-    ['dr.primary.enable-for-secondary', 'wipe'],
-  ] as const) {
-    const authority = await enablingOf('south', operation, gate);
+  for (const gate of ['plan', 'wipe'] as const) {
+    const authority = await enablingOf('south', { ...ENABLE, gate }, gate);
     const known = {
       cluster: 'east',
       observed: holding('DR primary'),
@@ -207,7 +205,7 @@ it('a cluster is made primary by a plan that says so, or that wipes a secondary 
 });
 
 /** A plan that makes a cluster primary, as no assessment would give it here. */
-const enablingOf = (cluster: string, operation: GatedOperation, gate: string): Promise<Authority> => {
-  const plan = bench.planOf([{ operation, on: bench.named(cluster) }]);
+const enablingOf = (cluster: string, operation: Operation, gate: string): Promise<Authority> => {
+  const plan = bench.planOf([{ ...operation, on: bench.named(cluster) }]);
   return bench.approved({ plan, preconditions: [] }, gate);
 };

@@ -82,7 +82,9 @@ it('an orphan that is forgotten is told, also where the attempt that took it off
   const id = randomUUID();
   await note('' as Sealed<'operation-token'>, { id, state: 'orphan', sealed: undefined, wid: 'ceremony:west' });
   bench.openRuns = new Map([[bench.run.wid, { type: 'drSwitchover', runId: bench.run.rid }]]);
-  const plan = bench.planOf([{ operation: 'record.forget-token', on: bench.named('west'), detail: id }]);
+  const plan = bench.planOf([
+    { endpoint: 'record/forget-token', gate: 'ceremony', on: bench.named('west'), detail: id },
+  ]);
   const authority = await bench.approved({ plan, preconditions: [] }, 'ceremony');
   const forget = () =>
     bench.call('forgetLedgerToken', { deployment: DEPLOYMENT, cluster: 'west', entry: id, authority });

@@ -35,7 +35,8 @@ const promotion = (
 /** A plan that gives addresses, as no assessment would give it for these. */
 async function byAddresses(...pairs: (readonly [on: string, to: string, filter?: string])[]): Promise<Authority> {
   const operations = pairs.map(([on, to, detail = 'no paths filter']) => ({
-    ...{ operation: 'performance.secondary.repoint-by-addresses' as const, detail },
+    ...({ kind: 'performance', endpoint: 'secondary/update-primary', gate: 'repoint' } as const),
+    detail: `by its known addresses; ${detail}`,
     ...{ on: bench.named(on), with: bench.named(to) },
   }));
   return bench.approved({ plan: bench.planOf(operations), preconditions: [] }, 'repoint');

@@ -215,7 +215,7 @@ describe('a quota on a performance secondary', () => {
     const name = 'a quota stops only its own clients';
     expect(failing(assessed)).toContainEqual(expect.objectContaining({ name, cluster: 'europe', needed }));
     const [on, candidate] = [other.named('europe'), other.named('berlin')];
-    const plan = other.planOf([{ operation: 'dr.primary.quiesce-by-quota', on, with: candidate }]);
+    const plan = other.planOf([{ kind: 'dr', endpoint: 'quotas/rate-limit', gate: 'plan', on, with: candidate }]);
     const approvals = [await other.approval('plan', plan.digest)];
     const asked = { ...sides, cluster: 'europe', otherCluster: 'berlin', authority: { plan, approvals } };
     await other.refusedUnsent('quiesceByQuota', asked, 'PRECONDITION_FAILED', { details: { needed } });

@@ -14,31 +14,35 @@ const PLAN: RunbookPlan = {
   ],
   operations: [
     {
-      operation: 'dr.secondary.enable',
+      ...({ kind: 'dr', endpoint: 'secondary/enable', gate: 'wipe' } as const),
       on: { cluster: 'north', clusterId: 'id-north' },
       with: { cluster: 'east', clusterId: 'id-east' },
     },
+    {
+      ...({ kind: 'dr', endpoint: 'primary/revoke-secondary', gate: 'revoke' } as const),
+      on: { cluster: 'east', clusterId: 'id-east' },
+    },
   ],
   warnings: ['Everything on north is wiped.'],
-  steps: ['Enable north'],
+  steps: [{ step: 'Enable north', when: 'it is empty', note: 'by token' }],
   choices: { form: 'public-key' },
   reason: 'a third site',
 };
 
-it('a plan is shown with its warnings and with what the approval allows; who asked and what the approval allows come first', () => {
+it('a plan is shown with its warnings and with what the approval of the gate allows, and nothing that another gate opens', () => {
   const shown = (plan: RunbookPlan) => approvalLines({ text: JSON.stringify(plan), digest: 'the-digest' }, 'wipe');
   expect(shown({ ...PLAN, requestedBy: 'olga' })).toEqual([
     'Gate "wipe" of drSecondaryOnboarding, deployment payments, plan the-digest',
     '  Requested by: olga, as claimed at the start; unverified',
     '  Reason: a third site',
-    '  The approval allows only these operations',
-    '    dr.secondary.enable on north with east',
-    '  KNOW THIS: Everything on north is wiped.',
+    '  Approving gate "wipe" allows this run to do only the following',
+    '    - enable north as DR secondary of east, which WIPES it',
+    '  IMPORTANT: Everything on north is wiped.',
     '  east   DR primary, performance disabled   1.21.4+ent  id-east',
     '  north  DR disabled, performance disabled  1.21.4+ent  id-north',
     '  form: public-key',
     '  Steps',
-    '    1. Enable north',
+    '    1. Enable north, if it is empty: by token',
   ]);
   // Where the plan does not say who asked, that is said.
   expect(shown(PLAN)[1]).toContain('Requested by: not named');

@@ -371,7 +371,7 @@ describe('a switchover by the command line alone', () => {
     expect(stranger.code).toBe(3);
     // Said first of all, before the plan.
     expect(stranger.err).toMatch(
-      /^KNOW THIS: eve was not among the people who may approve it[^]*waits for 1 of .*grace/,
+      /^IMPORTANT: eve was not among the people who may approve it[^]*waits for 1 of .*grace/,
     );
     // Nobody signs whatever happens to be shown.
     const blind = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace', '--yes'], { env });

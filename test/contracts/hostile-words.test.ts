@@ -115,9 +115,19 @@ const WITHOUT_WORKER: RunView = {
 };
 
 const RUNBOOK_PLAN = {
-  ...{ runbook: 'drSecondaryOnboarding', deployment: 'payments', warnings: [OTHERS], steps: [OTHERS] },
+  ...{
+    runbook: 'drSecondaryOnboarding',
+    deployment: 'payments',
+    warnings: [OTHERS],
+    steps: [{ step: OTHERS, note: OTHERS, when: OTHERS }],
+  },
   clusters: [{ cluster: 'east', clusterId: 'id', version: OTHERS, dr: OTHERS, performance: OTHERS }],
-  operations: [{ operation: 'dr.secondary.enable', on: { cluster: 'north', clusterId: 'id' }, detail: OTHERS }],
+  operations: [
+    {
+      ...({ kind: 'dr', endpoint: 'secondary/enable', gate: 'wipe' } as const),
+      ...{ on: { cluster: 'north', clusterId: 'id' }, detail: OTHERS },
+    },
+  ],
   ...{ choices: { [OTHERS]: OTHERS }, reason: THEIRS },
 };
 const PRECONDITIONS: readonly Check[] = [

@@ -5,6 +5,8 @@ import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ROOT } from './documents';
 import type { RunbookName } from '../../src/contracts/names';
+import type { Report } from '../../src/contracts/report';
+import { WRITE_REPORT } from '../../src/moves/every-run';
 import type { TestRun } from './scenario';
 
 /** One folder for each released version, one compressed JSON file for each run. */
@@ -76,7 +78,24 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
 /** Checks and prints the number of events of a run without a fault; saves its history if histories are recorded. */
 export async function expectFewEvents(runbook: RunbookName, run: TestRun): Promise<void> {
   await saveHistory(runbook, run.handle);
+  expectTimelineOfPlan(await run.report());
   const events = await run.eventCount();
   process.stderr.write(`history events of ${runbook} without a fault: ${events}\n`);
   expect(events).toBeLessThanOrEqual(EVENT_LIMITS[runbook] ?? 0);
+}
+
+/**
+ * The steps of a run without a fault are those of the plan that people signed, by text and number. A planned step that was not
+ * taken had a condition.
+ */
+export function expectTimelineOfPlan({ plan, steps }: Pick<Report, 'plan' | 'steps'>): void {
+  if (!plan) return;
+  const planned = plan.content.steps;
+  const taken = steps.filter(({ number }) => number > 0);
+  expect(taken.filter(({ unforeseen }) => unforeseen).map(({ name }) => name)).toEqual([]);
+  expect(taken.map(({ planned: number = 0, name }) => [number, planned[number - 1]?.step === name])).toEqual(
+    taken.map(({ planned: number }) => [number, true]),
+  );
+  const names = new Set([...taken.map(({ name }) => name), WRITE_REPORT]);
+  expect(planned.filter(({ step, when }) => !names.has(step) && when === undefined)).toEqual([]);
 }

@@ -68,9 +68,9 @@ describe('a former primary comes back', () => {
       const between = { on: { cluster: 'east' }, with: { cluster: 'west' } };
       expect(dry.plan?.content).toMatchObject({
         operations: [
-          { operation: 'dr.primary.demote', ...between },
-          { operation: 'hook.unfence', ...between },
-          { operation: 'dr.secondary.repoint-after-unfence', ...between },
+          { kind: 'dr', endpoint: 'primary/demote', gate: 'plan', ...between },
+          { endpoint: 'hook/unfence', gate: 'unfence', ...between },
+          { kind: 'dr', endpoint: 'secondary/update-primary', gate: 'unfence', ...between },
         ],
         warnings: expect.arrayContaining([expect.stringContaining('attest that east is still fenced')]) as string[],
       });
@@ -189,7 +189,7 @@ describe('a former primary comes back', () => {
       const { service } = scenario;
       const fault = refuse(scenario, 'west', CHANGING.secondaryToken);
       const run = await approved(scenario, 'east');
-      expect((await run.status()).planText).not.toContain('dr.primary.demote');
+      expect((await run.status()).planText).not.toContain('primary/demote');
       const { instructions } = await run.waitsFor('action');
       expect(instructions.join(' ')).toContain('approve gate "unfence"');
       expect(instructions.join(' ')).toContain('east: active node secondary; nodes secondary; west serves');

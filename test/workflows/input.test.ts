@@ -121,11 +121,11 @@ describe('before anything is touched', () => {
       const report = await (await scenario.start({ dryRun: true }, `dry-${randomUUID()}`)).report();
       expect(report.outcome).toBe('planned');
       expect(report.plan?.content.operations[0]).toMatchObject({
-        operation: 'dr.primary.demote',
+        ...{ kind: 'dr', endpoint: 'primary/demote', gate: 'plan' },
         on: { cluster: 'east' },
         with: { cluster: 'west' },
       });
-      expect(report.plan?.content.steps).toContain('Demote east (OUTAGE begins)');
+      expect(report.plan?.content.steps).toContainEqual({ step: 'Demote east', note: 'the OUTAGE begins' });
       expect(report.preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
       expect(report.preconditions.length).toBeGreaterThan(10);
       expect(report.preconditions.filter(({ observed, needed }) => observed === '' || needed === '')).toEqual([]);

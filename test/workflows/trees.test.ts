@@ -145,7 +145,7 @@ describe('Merkle trees', () => {
         });
         expect(report.leftToDo).toEqual([expect.stringContaining('Do not kill a node of west')]);
         const detail = 'diff=false, force=false, skip_flush=true';
-        expect(report.plan?.content).toMatchObject({ operations: [{ operation: 'dr.secondary.reindex', detail }] });
+        expect(report.plan?.content).toMatchObject({ operations: [{ endpoint: 'secondary/reindex', detail }] });
         expect(report.plan?.content.warnings.join(' ')).toMatch(/only DR secondary.*skip_flush: .*do not kill a node/);
         expect(statuses(scenario, 'west', REINDEX)).toEqual([200]);
         expect(tokensOf(scenario)).toBe(0);

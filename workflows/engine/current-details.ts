@@ -1,3 +1,4 @@
+import { stepNumber } from '../../src/moves/steps';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { escapeMarkdown, inCode, inLines, prose } from '../../src/contracts/words';
 import { inOutage, phaseText, receiptText, statusText, stepText } from '../../src/words/status';
@@ -63,7 +64,7 @@ export function currentDetails(given: RunStatus): string {
   let room = MAX_BYTES - bytes(head).length;
   const steps: string[] = [];
   for (const step of status.steps.toReversed()) {
-    const line = `\n${step.number}. ${sentence(stepText(step))}`;
+    const line = `\n- ${escapeMarkdown(stepNumber(step))}${sentence(stepText(step))}`;
     room -= bytes(line).length;
     if (room < 0) break;
     steps.unshift(line);

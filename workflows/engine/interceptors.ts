@@ -1,3 +1,5 @@
+import type { TimelineStep } from '../../src/contracts/run-status';
+import { stepNumber } from '../../src/moves/steps';
 import {
   ActivityFailure,
   ApplicationFailure,
@@ -22,7 +24,11 @@ import { failureFacts } from './failures';
 
 /** Which step activities belong to, and the run that keeps what they were given and gave. */
 interface StepScope {
-  readonly state: { readonly activities: ActivityLog; readonly acknowledgedRunId: string | undefined };
+  readonly state: {
+    readonly activities: ActivityLog;
+    readonly acknowledgedRunId: string | undefined;
+    placeOf(name: string): Pick<TimelineStep, 'planned' | 'unforeseen'>;
+  };
   readonly step: StepPosition;
 }
 
@@ -52,7 +58,7 @@ class StepInterceptor implements WorkflowOutboundCallsInterceptor {
     return state.activities.note(input.activityType, step, input.args[0], () =>
       next({
         ...input,
-        options: { ...input.options, summary: number === 0 ? name : `${number} ${name}` },
+        options: { ...input.options, summary: `${stepNumber({ number, ...state.placeOf(name) })}${name}` },
         headers: { ...input.headers, step: defaultPayloadConverter.toPayload(context) },
       }),
     );

@@ -1,3 +1,7 @@
+import { planIn } from '../../src/contracts/plan';
+import type { PlanDocument } from '../../src/contracts/plan';
+import { firstReading } from '../../src/moves/every-run';
+import { planNumber } from '../../src/moves/steps';
 import { setCurrentDetails, upsertMemo, workflowInfo } from '@temporalio/workflow';
 import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/run-status';
 import type { SiteFacts } from '../../src/contracts/activities';
@@ -37,7 +41,10 @@ export class RunState {
   /** All that is left to do, once the run has ended. */
   leftAtEnd: readonly string[] = [];
   paused = false;
-  plan: { readonly text: string; readonly digest: string } | undefined;
+  #plan: PlanDocument | undefined;
+  /** The steps of the plan. Every plan begins with the reading that it was made from. */
+  #planned: readonly { readonly step: string }[] = [firstReading];
+  #ofEarlierPlan: readonly Pick<TimelineStep, 'planned' | 'unforeseen'>[] = [];
   invitation: string | undefined;
   /** What the invitation asks for. */
   asked: Asked | undefined;
@@ -65,6 +72,8 @@ export class RunState {
   become(runbook: RunbookName): void {
     this.runbook = runbook;
     this.fact({ kind: 'became-failover' });
+    // They keep the numbers of their own plan.
+    this.#ofEarlierPlan = this.steps.map((step) => this.placeOf(step.name));
     this.plan = undefined;
     this.waiting.clear();
     this.notifications.allWaitsOver();
@@ -196,6 +205,23 @@ export class RunState {
     this.publish();
   }
 
+  /** The plan that people are asked to approve, or have approved. */
+  get plan(): PlanDocument | undefined {
+    return this.#plan;
+  }
+
+  set plan(plan: PlanDocument | undefined) {
+    this.#plan = plan;
+    this.#planned = (plan && planIn(plan.text)?.steps) ?? [firstReading];
+  }
+
+  /** Where a step stands in the plan. */
+  placeOf(name: string): Pick<TimelineStep, 'planned' | 'unforeseen'> {
+    const planned = planNumber(this.#planned, name);
+    if (planned !== undefined) return { planned };
+    return this.#plan === undefined ? {} : { unforeseen: true };
+  }
+
   status(): RunStatus {
     const { workflowId, runId } = workflowInfo();
     return {
@@ -206,13 +232,13 @@ export class RunState {
       phase: this.phase,
       outcome: this.outcome,
       paused: this.paused,
-      planDigest: this.plan?.digest,
-      planText: this.plan?.text,
+      planDigest: this.#plan?.digest,
+      planText: this.#plan?.text,
       outageSince: this.outageSince,
       serviceBackAt: this.serviceBackAt,
       waiting: [...this.waiting.values()],
       carryingOut: this.phase === 'finished' ? [] : this.#carryingOut,
-      steps: this.steps,
+      steps: this.steps.map((step, index) => ({ ...step, ...(this.#ofEarlierPlan[index] ?? this.placeOf(step.name)) })),
       receipts: this.receipts,
       findings: this.findings,
       leftToDo: this.leftAtEnd,

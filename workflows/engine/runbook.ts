@@ -1,3 +1,4 @@
+import { WRITE_REPORT } from '../../src/moves/every-run';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
   ApplicationFailure,
@@ -240,7 +241,7 @@ async function writeReport(run: Run, { outcome, leftToDo = [], result }: Ending)
   end(state, outcome, [...leftToDo, ...state.left.texts], result);
   if (state.site.reportFiles === false) return;
   // What was done is done: a full disk must not turn it into a failed run.
-  await run.cleanUp('Write the report', async (call) => {
+  await run.cleanUp(WRITE_REPORT, async (call) => {
     await call.writeReportFiles({ report: reportNow(state) });
   });
 }

@@ -1,3 +1,4 @@
+import { READ_AGAIN, READ_AND_CHECK } from '../../src/moves/every-run';
 import type { Assessment } from '../../src/contracts/activities';
 import type { CeremonyTarget, KeptToken } from '../../src/contracts/ceremony';
 import type { PlanDocument } from '../../src/contracts/plan';
@@ -89,7 +90,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   // A run that was taken over inside its outage keeps its tokens and key shares. Only people end it.
   const keeps = held !== undefined && run.state.serviceIsOut;
   let assessed = await run.step(
-    'Read and check the deployment',
+    READ_AND_CHECK,
     async (call) => {
       const read = await request.assess(call, ownFingerprint === undefined ? {} : { ownFingerprint });
       return keeps ? unlessRefused(read) : read;
@@ -113,7 +114,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     const { tokens } = answered;
     const [before, need] = [planned(assessed), request.tokens?.(planned(assessed).route)];
     if (need?.first !== undefined) await tokens?.proven(need.first);
-    assessed = await run.step('Read and check again', async (call) =>
+    assessed = await run.step(READ_AGAIN, async (call) =>
       unlessRefused(await request.assess(call, { ownFingerprint: tokens?.ceremony?.fingerprint })),
     );
     const now = planned(assessed);

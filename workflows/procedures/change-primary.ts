@@ -1,6 +1,14 @@
+import {
+  COMPARE,
+  demotion,
+  ifPromotionUnknown,
+  promote as promoteStep,
+  promoteBack as promoteBackStep,
+  writeMarker,
+} from '../../src/moves/primary';
+import { READ_ROLES } from '../../src/moves/tokens';
 import type { MarkerResult } from '../../activities/evidence/data-evidence';
 import type { ClientHooks } from '../../src/contracts/activities';
-import { COMPARE_STEP } from '../../src/contracts/names';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { GateName } from '../../src/contracts/gates';
 import type { Approvals } from '../engine/approvals';
@@ -12,7 +20,7 @@ import { LEAVE, RETRY } from '../engine/parking';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
-import { leftByPromotion, statusOf, reportPrimaries } from './roles';
+import { reportPrimaries } from './roles';
 import { serviceBack } from './service-back';
 
 /** The cluster that serves after the change: the new primary or the old one. */
@@ -86,14 +94,9 @@ export async function proveCaughtUp(
   { from, to }: { readonly from: string; readonly to: string },
 ): Promise<MarkerResult> {
   const { findings, ...marker } = await run
-    .step(
-      `Write a marker on ${from} and wait until ${to} has it`,
-      (call) => call.writeMarker({ deployment, kind, cluster: from, secondary: to }),
-      {
-        onFailure: ({ code }) =>
-          run.held && !['WORKER_UNREACHABLE', 'RUN_WAS_RESET'].includes(code) ? 'throw' : 'park',
-      },
-    )
+    .step(writeMarker(from, to), (call) => call.writeMarker({ deployment, kind, cluster: from, secondary: to }), {
+      onFailure: ({ code }) => (run.held && !['WORKER_UNREACHABLE', 'RUN_WAS_RESET'].includes(code) ? 'throw' : 'park'),
+    })
     .catch((error: unknown): never => {
       throw error instanceof StepFailed ? new StepFailed(error.step, { ...error.failure, next: START_AGAIN }) : error;
     });
@@ -147,15 +150,15 @@ function afterFailure(outage: Outage, part: keyof typeof PARTS, error: unknown):
 async function demote(outage: Outage): Promise<Next> {
   const { run, kind, deployment, route, approvals, gate, acceptLoss, onStuck } = outage;
   const { from: oldPrimary, to: newPrimary } = route;
+  const { step, ifUnknown, done } = demotion(kind, oldPrimary, newPrimary);
   let mayBeSent = false;
   // DANGER: from here on no cluster is primary.
   const demoting = run.step(
-    `Demote ${oldPrimary}`,
+    step,
     (call) =>
       approvals.begin(gate, (authority) => {
         const sides = { deployment, kind, cluster: oldPrimary, otherCluster: newPrimary };
         const order = () => call.demotePrimary({ ...sides, authority, reached: outage.marker.wal });
-        const { ifUnknown, done } = leftByDemotion(outage);
         return run.state.left.during(rolesOf(kind), ifUnknown, order, done);
       }),
     {
@@ -179,7 +182,7 @@ async function demote(outage: Outage): Promise<Next> {
   if (demoted.evidence) return 'promote-secondary';
   const evidence = await readInOutage(
     run.step(
-      COMPARE_STEP,
+      COMPARE,
       (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore: demoted.walBefore, kind }),
       { onFailure: 'throw' },
     ),
@@ -206,15 +209,6 @@ async function judgeOutage(outage: Outage): Promise<void> {
   else state.outageBegan(state.outageSince, why);
 }
 
-/** What is left to do if the run ends during the demotion, and if it ends after it. */
-function leftByDemotion({ kind, route: { from, to } }: Outage): { readonly ifUnknown: string; readonly done: string } {
-  const { consequence, then, next } = KIND_TEXTS[kind].demoted(from, to);
-  return {
-    ifUnknown: `The demotion of ${from} was under way and its outcome is unknown. Read ${statusOf(kind)} of ${from}. If it is a secondary, ${consequence}: ${then}.`,
-    done: `Read ${statusOf(kind)} of both clusters first. ${from} is demoted and nothing was promoted: ${consequence}. ${next}`,
-  };
-}
-
 function reportNotDemoted({ run, route: { from } }: Outage, { message, observed, needed }: FailureFacts): void {
   const seen = observed === undefined ? '' : ` Observed: ${observed}.`;
   const wanted = needed === undefined ? '' : ` Needed: ${needed}.`;
@@ -233,7 +227,7 @@ async function promoteBack(outage: Outage): Promise<Next> {
 
 /** Whether the old primary was just seen to be primary. False also if that could not be read. */
 async function oldPrimaryServes({ run, kind, deployment, route }: Outage): Promise<boolean> {
-  const look = run.step('Read the roles', (call) => call.readDeployment({ deployment }), { onFailure: 'throw' });
+  const look = run.step(READ_ROLES, (call) => call.readDeployment({ deployment }), { onFailure: 'throw' });
   const seen = await readInOutage(look);
   return seen?.observations.find(({ cluster }) => cluster === route.from)?.[kind]?.mode === 'primary';
 }
@@ -264,11 +258,11 @@ async function promote(outage: Outage, side: Side): Promise<Side> {
   await tokens?.of(cluster, beforeIt);
   try {
     await run.step(
-      side === 'new' ? `Promote ${to}` : `Promote ${from} back`,
+      side === 'new' ? promoteStep(to) : promoteBackStep(from),
       async (call) => {
         const token = await tokens?.of(cluster, beforeIt);
         const sides = { deployment, kind, cluster, otherCluster, wayBack, authority: approvals.authority };
-        const ifUnknown = leftByPromotion(kind, cluster, otherCluster);
+        const ifUnknown = ifPromotionUnknown(kind, cluster, otherCluster);
         const order = () => call.promoteSecondary({ ...sides, mode: 'planned', token });
         return run.state.left.during(rolesOf(kind), ifUnknown, order);
       },
@@ -307,21 +301,11 @@ const KIND_TEXTS = {
     primary: 'primary',
     outage: 'the outage',
     ifReported: (primaries: string) => `Make sure that clients reach ${primaries}`,
-    demoted: (from: string, to: string) => ({
-      consequence: 'clients have no primary',
-      then: `promote ${to}, or promote ${from} back`,
-      next: `Promote ${to}, or promote ${from} back; both need a DR operation token of the promoted cluster.`,
-    }),
   },
   performance: {
     primary: 'performance primary',
     outage: 'the change of roles',
     ifReported: (primaries: string) => `Re-point the other secondaries to ${primaries} with secondaryRepointing`,
-    demoted: (from: string) => ({
-      consequence: 'no cluster is performance primary',
-      then: 'promote it back, or another secondary, never both',
-      next: `Promote ${from} back (it has every write) or another secondary, never both. Then re-point every secondary by token.`,
-    }),
   },
 };
 

@@ -1,3 +1,4 @@
+import { DESTROY_KEYS } from '../../src/moves/tokens';
 import { uuid4 } from '@temporalio/workflow';
 import type {
   CeremonyHandle,
@@ -29,8 +30,6 @@ interface CollectionWords {
   readonly check: string;
   readonly gives?: 'token';
 }
-
-const DESTROY = 'Destroy the ceremony keys';
 
 /**
  * Collects what people seal to keys that were made for the collection: an invitation, answers that are checked and opened on
@@ -108,12 +107,12 @@ export abstract class Collection {
   /** Destroys the keys, so that recorded envelopes cannot be opened any more. */
   async close(): Promise<void> {
     const effect = 'the sweeper of the worker destroys them when the invitation has expired';
-    await this.#end((destroy) => this.run.skippableStep(DESTROY, effect, destroy));
+    await this.#end((destroy) => this.run.skippableStep(DESTROY_KEYS, effect, destroy));
   }
 
   /** As {@link close}, for a run that ends early: a failure becomes a finding and never holds the lock. */
   async abandon(): Promise<void> {
-    await this.#end((destroy) => this.run.cleanUp(DESTROY, destroy));
+    await this.#end((destroy) => this.run.cleanUp(DESTROY_KEYS, destroy));
   }
 
   /** Stops asking at once, whatever answers. The keys are destroyed at the end of the run. */

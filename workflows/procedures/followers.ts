@@ -1,3 +1,4 @@
+import { WAIT_PERFORMANCE_FOLLOWS } from '../../src/moves/following';
 import type { PromotionRoute } from '../../activities/plans/performance-promotion';
 import type { Authority, Follower, Quiesce } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
@@ -75,8 +76,7 @@ async function performanceFollows(
   { deployment, performanceSecondaries, primary, authority }: ReprotectInput,
 ): Promise<void> {
   if (performanceSecondaries.length === 0) return;
-  const name = 'Wait until the performance secondaries follow';
-  const follows = await seenFollowing(run, deployment, primary, performanceSecondaries, name);
+  const follows = await seenFollowing(run, deployment, primary, performanceSecondaries, WAIT_PERFORMANCE_FOLLOWS);
   const follow = async (secondary: string): Promise<void> => {
     if (follows?.has(secondary)) run.state.left.settle(followingOf(secondary));
     else if (follows)

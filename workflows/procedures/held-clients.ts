@@ -1,3 +1,4 @@
+import { QUIESCE, readQuotas, RELEASE } from '../../src/moves/clients';
 import type { ClientHooks, HeldClients, Quiesce } from '../../src/contracts/activities';
 import { quotaName } from '../../src/contracts/names';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
@@ -44,22 +45,22 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
     const may = held.by === 'quota' || held.canRelease;
     const serving = may ? await servingOf(run, deployment, kind, route) : undefined;
     if (serving !== undefined) {
-      await run.cleanUp('Release clients', async (call) => {
+      await run.cleanUp(RELEASE, async (call) => {
         await releaseHeld(call, held, { deployment, from: serving === from ? to : from, to: serving });
         noLongerHeld(run);
       });
     }
   });
   if (quiesce === 'hook') {
-    await run.step('Quiesce clients', (call) => {
+    await run.step(QUIESCE, (call) => {
       hold(run, { by: 'hook', canRelease: hooks.release });
       return call.runHook({ deployment, hook: 'quiesce', from, to });
     });
     return;
   }
   // In the history before anything is changed, so that a run that continues knows the state from before.
-  const before = await run.step(`Read the quotas of ${from}`, (call) => call.readQuotas({ deployment, cluster: from }));
-  await run.step('Quiesce clients', (call) =>
+  const before = await run.step(readQuotas(from), (call) => call.readQuotas({ deployment, cluster: from }));
+  await run.step(QUIESCE, (call) =>
     approvals.begin(gate, (authority) => {
       hold(run, { by: 'quota', cluster: from, before });
       return call.quiesceByQuota({ deployment, kind, cluster: from, otherCluster: to, authority });
@@ -113,7 +114,7 @@ export async function releaseClients(run: Run, release: Release): Promise<void> 
       ? 'clients stay quiesced until somebody releases them manually'
       : stillHeld({ ...held, cluster: release.to });
   const released = await run.skippableStep(
-    'Release clients',
+    RELEASE,
     effect.replace(/\.$/, ''),
     (call) => releaseHeld(call, held, release),
     // If the run releases them at its end after all, nothing of this is left to do.

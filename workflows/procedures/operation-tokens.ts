@@ -1,3 +1,4 @@
+import { claimToken, DELETE_TOKENS, verifyToken } from '../../src/moves/tokens';
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyTarget, KeptToken, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
@@ -133,7 +134,7 @@ export class OperationTokens {
     const isGone = ({ code, outcomeKnown }: FailureFacts) => outcomeKnown && code === 'PRECONDITION_FAILED';
     try {
       const { token: value } = await this.run.step(
-        `Claim the kept operation token of ${cluster}`,
+        claimToken(cluster),
         (call) => call.takeKeptToken({ deployment: this.deployment, cluster, entry, authority }),
         {
           ...(choices && { choices }),
@@ -157,7 +158,7 @@ export class OperationTokens {
 
   /** Whether its cluster accepts a kept token: another generation, or people, may have ended it. */
   async #keptIsAlive(cluster: string, token: OperationTokenReference): Promise<boolean> {
-    const { state, text } = await this.run.step(`Verify the operation token of ${cluster}`, (call) =>
+    const { state, text } = await this.run.step(verifyToken(cluster), (call) =>
       call.probeProvidedToken({ deployment: this.deployment, cluster, token }),
     );
     if (state === 'refused') await this.#askHolders(cluster, text);
@@ -233,7 +234,7 @@ export class OperationTokens {
     // Also with no token of its own: an earlier run may have left tokens that can be deleted now.
     const tokens = this.#ours();
     await this.run.skippableStep(
-      'Delete the operation tokens',
+      DELETE_TOKENS,
       'tokens without a lifetime stay alive; the record keeps them for the next run',
       (call) => call.deleteOperationTokens({ deployment: this.deployment, tokens }),
     );
@@ -247,7 +248,7 @@ export class OperationTokens {
       // Also with no token of its own, as at the end of a run that was not stopped.
       const tokens = this.#ours();
       this.#forget();
-      await this.run.cleanUp('Delete the operation tokens', async (call) => {
+      await this.run.cleanUp(DELETE_TOKENS, async (call) => {
         await call.deleteOperationTokens({ deployment: this.deployment, tokens });
       });
     }

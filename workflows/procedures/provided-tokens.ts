@@ -1,3 +1,4 @@
+import { ASK_FOR_TOKENS, READ_ROLES, verifyToken } from '../../src/moves/tokens';
 import { workflowInfo } from '@temporalio/workflow';
 import type { CeremonyHandle, OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
 import { nextCommandOf } from '../../src/contracts/next-commands';
@@ -32,7 +33,7 @@ export class ProvidedTokens extends PeoplesTokens {
   readonly #taken = new Map<string, Taken>();
 
   constructor(run: Run, request: CeremonyRequest) {
-    const words = { invite: 'Ask for operation tokens', check: 'Check provided tokens', gives: 'token' } as const;
+    const words = { invite: ASK_FOR_TOKENS, check: 'Check provided tokens', gives: 'token' } as const;
     super(run, request, words, { kind: 'operation-token', collects: 'tokens' });
   }
 
@@ -45,7 +46,7 @@ export class ProvidedTokens extends PeoplesTokens {
   async collect(first = this.request.targets[0]?.cluster, choices?: readonly Choice[]): Promise<void> {
     const { deployment } = this;
     const read = (call: StepCalls) => call.readDeployment({ deployment });
-    const { observations } = await this.run.step('Read the roles', read, { choices });
+    const { observations } = await this.run.step(READ_ROLES, read, { choices });
     if (first === undefined || observations.find((each) => each.cluster === first)?.dr?.mode !== 'secondary') return;
     do await this.#obtain(first, { choices });
     while (!(await this.takes(first)));
@@ -69,7 +70,7 @@ export class ProvidedTokens extends PeoplesTokens {
     if (this.run.state.serviceIsOut) return true;
     // The check reads the whole tree, and two in a row prove no more than one.
     if (Date.now() - (taken.provenAt ?? 0) < PROVEN_FOR_MS) return true;
-    const { state, text } = await this.run.step(`Verify the operation token of ${cluster}`, (call) =>
+    const { state, text } = await this.run.step(verifyToken(cluster), (call) =>
       call.probeProvidedToken({ deployment, cluster, token: { source: 'sealed', cluster, value: taken.token } }),
     );
     if (state !== 'refused') {

@@ -1,3 +1,4 @@
+import { ifPromotionUnknown, promote, promoteByForce } from '../../src/moves/primary';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
@@ -9,7 +10,6 @@ import { RETRY } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { StepFailed } from '../engine/failures';
 import { rolesOf } from '../engine/left-to-do';
-import { leftByPromotion } from './roles';
 import type { OperationTokens } from './operation-tokens';
 import { serviceBack, takeSnapshot } from './service-back';
 
@@ -64,7 +64,7 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
 }
 
 function promoting({ route: { to } }: LostPrimary, force: boolean): string {
-  return force ? `Promote ${to} by force` : `Promote ${to}`;
+  return force ? promoteByForce(to) : promote(to);
 }
 
 /**
@@ -87,7 +87,7 @@ async function promoteAndServe(
     await run.step(
       promoting(lost, force),
       (call) =>
-        run.state.left.during(rolesOf(kind), leftByPromotion(kind, to, from, `, and keep ${from} fenced`), () =>
+        run.state.left.during(rolesOf(kind), ifPromotionUnknown(kind, to, from, `, and keep ${from} fenced`), () =>
           call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
         ),
       {

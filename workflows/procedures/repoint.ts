@@ -1,10 +1,21 @@
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import {
+  compareFilters,
+  compareRoots as compareRootsStep,
+  pointing,
+  readFilter,
+  waitFollows,
+  waitStreams,
+  writeFilter as writeFilterStep,
+  writeFilterAgain,
+} from '../../src/moves/following';
 import type { RunbookActivities } from '../../activities';
 import type { Authority, ExpectedFilter, KnownFilter, PathsFilterFacts } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { OperationTokens } from './operation-tokens';
-import { followingOf, kindName, pointingOf, statusOf } from './roles';
+import { followingOf, pointingOf } from './roles';
 
 export const STOP_HERE: Choice = {
   action: 'abort',
@@ -41,9 +52,9 @@ export async function repointDrSecondary(
   const effect = `${secondary} stays without a primary; point it at ${primary} later with an activation token`;
   if (!(await tokens.ofUnlessSkipped(secondary, effect))) return false;
   const how = async () => ({ kind: 'dr', ...parametersOf(way), token: await tokens.of(secondary) }) as const;
-  if (!(await point(run, target, `Point ${secondary} at ${primary}`, effect, how))) return false;
+  if (!(await point(run, target, { kind: 'dr', way, effect }, how))) return false;
   const streaming = await run.skippableStep(
-    `Wait until ${secondary} streams from ${primary}`,
+    waitStreams(secondary, primary),
     `it is not known at the end of this run whether ${secondary} catches up`,
     (call) => call.awaitDrStreaming({ deployment, primary, secondary }),
     {
@@ -63,18 +74,16 @@ type UpdatePrimary = Parameters<RunbookActivities['updatePrimary']>[0];
 async function point(
   run: Run,
   { deployment, primary, secondary, authority: given, begin = (carryOut) => carryOut(given) }: RepointTarget,
-  name: string,
-  effect: string,
+  { kind, way: { form }, effect }: { readonly kind: ReplicationKind; readonly way: UpdateWay; readonly effect: string },
   how: () => Promise<Omit<UpdatePrimary, keyof RepointTarget>>,
 ): Promise<boolean> {
+  const { step, ifUnknown } = pointing(kind, secondary, primary, form);
   const pointed = await run.skippableStep(
-    name,
+    step,
     effect,
     (call) =>
       begin(async (authority) => {
         const parameters = await how();
-        const { kind } = parameters;
-        const ifUnknown = `${secondary} may have been pointed at ${primary} (${kindName(kind)}). Read its ${statusOf(kind)}. If it does not follow, start secondaryRepointing, or revoke its id on ${primary}.`;
         const order = () => call.updatePrimary({ deployment, primary, secondary, authority, ...parameters });
         return run.state.left.during(pointingOf(secondary), ifUnknown, order);
       }),
@@ -124,20 +133,15 @@ export async function repointPerformanceSecondary(
   if (before === undefined) return false;
   const owed = form === 'token' && filter ? owing(run, target, { id: found.id, filter }) : undefined;
   const expected: ExpectedFilter = { filter: filter ?? 'none' };
-  const [name, effect] =
-    form === 'token'
-      ? [`Point ${secondary} at ${primary} (performance)`, `${secondary} keeps looking for the old primary`]
-      : [
-          `Give ${secondary} the addresses of ${primary}`,
-          `${secondary} keeps looking for the old primary; re-point it by token`,
-        ];
+  const again = form === 'token' ? '' : '; re-point it by token';
+  const effect = `${secondary} keeps looking for the old primary${again}`;
   const how = () => Promise.resolve({ kind: 'performance', ...parametersOf(way), expected } as const);
-  const pointed = await point(run, target, name, effect, how);
+  const pointed = await point(run, target, { kind: 'performance', way, effect }, how);
   const after = form === 'token' ? await writeFilter(run, target, found, 'after') : before;
   owed?.isSettled();
   if (form === 'token' && after === 'done') reportMissingFilter(run, target);
   if (!pointed) return false;
-  const follows = await seenFollowing(run, deployment, primary, [secondary], `Wait until ${secondary} follows`);
+  const follows = await seenFollowing(run, deployment, primary, [secondary], waitFollows(secondary));
   const equal = await sameFilterOnBothSides(run, target, found);
   const isDone = follows?.has(secondary) === true && after !== undefined && equal;
   if (isDone) run.state.left.settle(followingOf(secondary));
@@ -159,7 +163,7 @@ function owing(run: Run, target: RepointTarget, known: { readonly id: string; re
   let isOpen = true;
   run.onEnd(async () => {
     if (!isOpen) return;
-    await run.cleanUp(`Write the paths filter of ${secondary} again`, async (call) => {
+    await run.cleanUp(writeFilterAgain(secondary), async (call) => {
       const written = { deployment, cluster: primary, secondary, id, filter, authority };
       const { outcome } = await changingFilter(run, written, () => call.writePathsFilter(written));
       if (outcome === 'done') reportMissingFilter(run, target);
@@ -196,7 +200,7 @@ export function repointAsPlanned(
 /** Reads the filter that the primary keeps for the secondary; `undefined` if people skipped it. */
 function readFilterOf(run: Run, { deployment, primary, secondary }: RepointTarget): Promise<KnownFilter | undefined> {
   return run.skippableStep(
-    `Read the paths filter of ${secondary}`,
+    readFilter(secondary),
     `${secondary} is not re-pointed: it would receive what its filter kept away from it`,
     (call) => call.readPathsFilter({ deployment, primary, secondary }),
     { choices: [STOP_HERE] },
@@ -222,7 +226,7 @@ async function writeFilter(
 ): Promise<'done' | 'already' | 'no filter' | undefined> {
   if (!filter) return 'no filter';
   const written = await run.skippableStep(
-    `Write the paths filter of ${secondary} (${when} update-primary)`,
+    writeFilterStep(secondary, when),
     when === 'before'
       ? `${secondary} is not re-pointed: it would receive what its filter kept away from it`
       : `${secondary} may receive what its filter kept away from it`,
@@ -242,7 +246,7 @@ export async function sameFilterOnBothSides(
   { id, filter }: KnownFilter,
 ): Promise<boolean> {
   const compared = await run.skippableStep(
-    `Compare the dynamic filter of ${secondary} on both clusters`,
+    compareFilters(secondary),
     'it is not known whether both clusters filter the same',
     (call) => call.compareDynamicFilters({ deployment, primary, secondary, id, expected: filter }),
     { choices: [STOP_HERE], skipNeedsTwo: true },
@@ -288,7 +292,7 @@ export async function compareRoots(
 ): Promise<string | undefined> {
   if (filter) return undefined;
   const compared = await run.skippableStep(
-    `Compare the Merkle roots of ${sides.primary} and ${sides.secondary}`,
+    compareRootsStep(sides.primary, sides.secondary),
     'it is not known whether both hold the same data',
     (call) => call.compareMerkleRoots(sides),
     { choices: [STOP_HERE] },

@@ -1,19 +1,12 @@
+import { FINAL_STATE } from '../../src/moves/every-run';
+import { READ_ROLES } from '../../src/moves/tokens';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { ClusterObservation } from '../../src/contracts/observations';
+import { kindName } from '../../src/moves/kinds';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { inParallel } from '../engine/failures';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
-
-/** The kind of replication as text. */
-export function kindName(kind: ReplicationKind): string {
-  return kind === 'dr' ? 'DR' : 'performance';
-}
-
-/** The endpoint that reports the role of a cluster. */
-export function statusOf(kind: ReplicationKind): string {
-  return `sys/replication/${kind}/status`;
-}
 
 /** Key of the left-to-do line that a secondary follows its primary. */
 export const followingOf = (secondary: string) => `following ${secondary}`;
@@ -23,11 +16,6 @@ export const pointingOf = (secondary: string) => `pointing ${secondary}`;
 
 /** Key of the left-to-do line about the fence of a former primary. */
 export const fenceOf = (cluster: string) => `fence of ${cluster}`;
-
-/** What is left to do if the outcome of a promotion is not known. */
-export function leftByPromotion(kind: ReplicationKind, cluster: string, other: string, keep = ''): string {
-  return `The promotion of ${cluster} was under way and its outcome is unknown. Read ${statusOf(kind)} of ${other} and ${cluster} first${keep}. Only one of them may be ${kind === 'dr' ? 'primary' : 'performance primary'}.`;
-}
 
 /** The command that ends a role, as Markdown code. */
 export function teardownCommand(deployment: string, kind: ReplicationKind, cluster: string): string {
@@ -44,9 +32,7 @@ export async function finishRun(
   run.state.enterPhase('finishing');
   const [, seen] = await inParallel([
     tokens?.dispose(),
-    run.skippableStep('Read the final state', 'the report has no final state', (call) =>
-      call.readDeployment({ deployment }),
-    ),
+    run.skippableStep(FINAL_STATE, 'the report has no final state', (call) => call.readDeployment({ deployment })),
   ]);
   return seen?.observations ?? [];
 }
@@ -70,7 +56,7 @@ export async function readFinalRoles(
   kind: ReplicationKind = 'dr',
 ): Promise<FinalRoles> {
   let seen: readonly ClusterObservation[] = [];
-  await run.cleanUp('Read the roles', async (call) => {
+  await run.cleanUp(READ_ROLES, async (call) => {
     seen = (await call.readDeployment({ deployment })).observations;
   });
   return {

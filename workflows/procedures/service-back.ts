@@ -1,3 +1,6 @@
+import { DIRECT, PROBE, RELEASE } from '../../src/moves/clients';
+import { snapshotOf } from '../../src/moves/every-run';
+import { verifyWrite as verifyWriteStep, waitFollowsPerformance, waitServes } from '../../src/moves/primary';
 import { metricMeter } from '@temporalio/workflow';
 import type { MarkerResult } from '../../activities/evidence/data-evidence';
 import type { Authority } from '../../src/contracts/activities';
@@ -38,7 +41,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
     rolesOf(kind),
   );
   const waiting = run.skippableStep(
-    `Wait until ${primary} serves`,
+    waitServes(primary),
     `continue; it is then not proven that ${primary} serves`,
     (call) => call.awaitServiceReady({ kind, deployment, cluster: primary, credentialOf, marker }),
     {
@@ -55,7 +58,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   run.state.noteFindings(ready?.findings);
   if (hooks.traffic) {
     await run.skippableStep(
-      'Direct clients to the new primary',
+      DIRECT,
       'clients keep calling the old address until somebody directs them manually',
       (call) => call.runHook({ deployment, hook: 'traffic', from, to: primary }),
       { choices: [] },
@@ -70,7 +73,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   let probed = false;
   if (hooks.probe) {
     const seen = await run.skippableStep(
-      "Probe the clients' address",
+      PROBE,
       'it is not proven that clients reach the new primary',
       (call) => call.probeService({ deployment }),
       { choices: [] },
@@ -91,7 +94,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
  */
 async function followsPrimary(run: Run, deployment: string, cluster: string): Promise<number | undefined> {
   const looking = run.step(
-    `Wait until ${cluster} follows its performance primary`,
+    waitFollowsPerformance(cluster),
     (call) => call.awaitPerformancePrimary({ deployment, cluster }),
     { onFailure: 'throw' },
   );
@@ -107,7 +110,7 @@ async function releaseLeftBehind(
   seen: boolean,
 ): Promise<void> {
   const releasing = run.skippableStep(
-    'Release clients',
+    RELEASE,
     `a quota runbooks-... of an ended run refuses all clients until somebody deletes it on ${primary}`,
     (call) => call.releaseQuota({ deployment, cluster: primary, credentialOf }),
     { choices: [], onFailure: () => (seen ? 'park' : 'throw') },
@@ -125,7 +128,7 @@ export async function verifyWrite(
   { kind, deployment, primary, credentialOf, marker }: Promoted,
 ): Promise<void> {
   const written = await run.skippableStep(
-    `Verify that ${primary} accepts a write`,
+    verifyWriteStep(primary),
     `it is not proven that ${primary} accepts an authenticated write`,
     (call) => call.proveWrite({ kind, deployment, cluster: primary, credentialOf, marker }),
   );
@@ -149,10 +152,8 @@ export async function takeSnapshot(
 ): Promise<void> {
   if (wanted !== true) return;
   const { cluster, event } = before;
-  await run.skippableStep(
-    `Take a snapshot of ${cluster}`,
-    `there is no snapshot of ${cluster} from before its ${event}`,
-    (call) => call.takeSnapshot({ ...before, authority }),
+  await run.skippableStep(snapshotOf(cluster), `there is no snapshot of ${cluster} from before its ${event}`, (call) =>
+    call.takeSnapshot({ ...before, authority }),
   );
 }
 

@@ -1,3 +1,4 @@
+import { generateRootToken, generateToken, INVITE } from '../../src/moves/tokens';
 import { CancellationScope, condition } from '@temporalio/workflow';
 import type { Authority, WantedToken } from '../../src/contracts/activities';
 import { UNFIT_SHARES } from '../../src/contracts/ceremony';
@@ -48,7 +49,7 @@ export class TokenCeremony extends PeoplesTokens {
 
   constructor(run: Run, request: CeremonyRequest, kind: CeremonyKind = { kind: 'operation-token' }) {
     const { keepFor, person } = kind;
-    const words = { invite: 'Invite the key holders', check: 'Check key shares' };
+    const words = { invite: INVITE, check: 'Check key shares' };
     super(run, request, words, { kind: kind.kind, recipientPgpKey: person?.recipientPgpKey, keepFor });
     this.#kind = kind;
     this.#generations = new TokenGenerations((finding) => this.run.state.finding(finding));
@@ -115,7 +116,7 @@ export class TokenCeremony extends PeoplesTokens {
     carryOut: (make: (wanted: WantedToken) => Making) => Making,
   ): Promise<Awaited<Making> | undefined> {
     const isRoot = this.#kind.kind === 'root-token';
-    const name = isRoot ? `Generate root token on ${cluster}` : `Generate operation token on ${cluster}`;
+    const name = isRoot ? generateRootToken(cluster) : generateToken(cluster);
     const body = (call: StepCalls) =>
       carryOut((wanted) => {
         if (this.#keys) this.#keys.usedAt ??= Date.now();

@@ -1,3 +1,4 @@
+import { confirmGone, fencing as fencingBy } from '../../src/moves/primary';
 import type { FailoverRoute } from '../../activities/plans/dr-failover';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
@@ -101,7 +102,7 @@ async function gatherEvidence(
   }
   run.state.fact({ kind: 'loss', ...loss });
   run.state.noteFindings(findings);
-  await run.step(`Confirm that ${from} is gone`, (call) => call.awaitPrimaryGone({ deployment, from, to, alsoGone }));
+  await run.step(confirmGone(from), (call) => call.awaitPrimaryGone({ deployment, from, to, alsoGone }));
 }
 
 /** Step 2: nobody may reach the old primary when it comes back. An attested fence is part of the approved plan. */
@@ -112,14 +113,12 @@ async function fence(
   approvals: Approvals,
 ): Promise<void> {
   if (fencing === 'attested') return;
+  const { step, ifUnknown, done } = fencingBy(from);
   await run.skippableStep(
-    `Fence ${from}`,
+    step,
     `only the approvers' word says that ${from} is cut off`,
     (call) =>
       approvals.begin('promote', (authority) => {
-        // What the hook did stays in place when the run ends. A hook that failed may have done part of it.
-        const ifUnknown = `The fence hook of this run was started for ${from} and did not report success: ${from} may be cut off, completely or in part.`;
-        const done = `The fence hook of this run cut ${from} off, so its clients do not reach it. Remove the fence if ${from} should serve again.`;
         const order = () => call.fenceLostPrimary({ deployment, from, to, authority });
         return run.state.left.during(fenceOf(from), ifUnknown, order, done);
       }),

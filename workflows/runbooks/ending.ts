@@ -1,3 +1,11 @@
+import { kindName, statusPath } from '../../src/moves/kinds';
+import {
+  disable,
+  forgetPrimary,
+  revoke,
+  verifyDisabled as verifyDisabledStep,
+  verifyGone,
+} from '../../src/moves/ending';
 import type { DecommissionRoute, TeardownRoute } from '../../activities/plans/ending';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
@@ -8,7 +16,7 @@ import { runbook } from '../engine/runbook';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
-import { finishRun, kindName, statusOf, teardownCommand } from '../procedures/roles';
+import { finishRun, teardownCommand } from '../procedures/roles';
 import { failOver } from './dr-failover';
 
 /**
@@ -64,8 +72,8 @@ async function cutOff(
   const { deployment, kind } = input;
   const { primary: cluster, id, secondary } = route;
   const whose = secondary ?? id;
-  const ifUnknown = `${whose} on ${cluster} may have been revoked. Read known_secondaries in ${statusOf(kind)} of ${cluster}. If the id ${id} is missing, ${whose} is cut off: disable its replication with replicationTeardown, or connect it again with secondaryRepointing.`;
-  await run.step(`Revoke ${whose} on ${cluster}`, (call) =>
+  const ifUnknown = `${whose} on ${cluster} may have been revoked. Read known_secondaries in ${statusPath(kind)} of ${cluster}. If the id ${id} is missing, ${whose} is cut off: disable its replication with replicationTeardown, or connect it again with secondaryRepointing.`;
+  await run.step(revoke(whose, cluster), (call) =>
     approvals.begin('revoke', (authority) => {
       const order = () => call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority });
       return run.state.left.during(SECONDARY_SIDE, ifUnknown, order, secondarySide(input, route));
@@ -73,7 +81,7 @@ async function cutOff(
   );
   for (const text of filterLeft(input, route)) run.state.left.add(text);
   await run.skippableStep(
-    `Verify that ${whose} is gone`,
+    verifyGone(whose),
     `it is not known whether ${whose} is disconnected from ${cluster}`,
     (call) => call.awaitSecondaryGone({ deployment, cluster, kind, id, secondary }),
   );
@@ -92,7 +100,7 @@ async function settle(
   if (cluster === undefined || afterwards === 'nothing') return;
   const forgets = afterwards === 'forget-primary';
   const settled = await run.skippableStep(
-    forgets ? `Make ${cluster} forget its primary` : `Disable ${kindName(kind)} replication on ${cluster}`,
+    forgets ? forgetPrimary(cluster) : disable(kind, cluster),
     forgets
       ? `${cluster} keeps looking for a primary that refuses it`
       : `${cluster} stays a ${kindName(kind)} secondary and keeps looking for a primary that refuses it`,
@@ -100,7 +108,7 @@ async function settle(
       approvals.begin(forgets ? 'revoke' : 'disable', async (authority) => {
         const ending = { deployment, kind, cluster, authority, token: await tokens?.of(cluster) };
         const ifUnknown = forgets
-          ? `${cluster} may have been made to forget its ${kindName(kind)} primary. Read its ${statusOf(kind)}. If it knows no primary any more, secondaryRepointing connects it again without a wipe.`
+          ? `${cluster} may have been made to forget its ${kindName(kind)} primary. Read its ${statusPath(kind)}. If it knows no primary any more, secondaryRepointing connects it again without a wipe.`
           : leftByDisabling(kind, 'secondary', cluster);
         return run.state.left.during(`settling ${cluster}`, ifUnknown, () =>
           forgets ? call.forgetPrimary(ending) : call.disableSecondary(ending),
@@ -167,7 +175,7 @@ async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promis
   if (role !== 'disabled') {
     await tokens?.of(cluster);
     run.state.enterPhase('working');
-    await run.step(`Disable ${kindName(kind)} replication on ${cluster}`, (call) =>
+    await run.step(disable(kind, cluster), (call) =>
       approvals.begin('disable', async (authority) => {
         const ending = { deployment, kind, cluster, authority };
         const token = role === 'primary' ? undefined : await tokens?.of(cluster);
@@ -214,13 +222,13 @@ function leftByDisabling(kind: ReplicationKind, role: 'primary' | 'secondary', c
     role === 'primary'
       ? 'its secondaries are cut off for good, and keep looking for it'
       : 'it can become a secondary again only after a wipe, and its primary may still know its id';
-  return `${cluster} may have been disabled as ${kindName(kind)} ${role}. Read its ${statusOf(kind)}. If it is disabled, ${cost}.`;
+  return `${cluster} may have been disabled as ${kindName(kind)} ${role}. Read its ${statusPath(kind)}. If it is disabled, ${cost}.`;
 }
 
 /** Verifies on every node of a cluster that a kind of replication is disabled. */
 function verifyDisabled(run: Run, asked: { deployment: string; kind: ReplicationKind; cluster: string }) {
   return run.skippableStep(
-    `Verify on every node of ${asked.cluster} that it is disabled`,
+    verifyDisabledStep(asked.cluster),
     `it is not known whether every node of ${asked.cluster} ended its replication`,
     (call) => call.awaitReplicationDisabled(asked),
   );

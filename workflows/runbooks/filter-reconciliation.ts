@@ -1,5 +1,7 @@
 import type { SecondaryFilters } from '../../activities/filters/paths-filters';
-import type { FilterChange, FilterRoute } from '../../activities/plans/filter-reconciliation';
+import type { FilterRoute } from '../../activities/plans/filter-reconciliation';
+import { changeFilter as stepOf } from '../../src/moves/records';
+import type { FilterChange } from '../../src/moves/records';
 import { approvePlan } from '../procedures/approved-plan';
 import { changingFilter, sameFilterOnBothSides } from '../procedures/repoint';
 import type { Approvals } from '../engine/approvals';
@@ -64,12 +66,12 @@ async function changeFilter(
   { deployment }: InputOf<'filterReconciliation'>,
   { primary: cluster }: FilterRoute,
   approvals: Approvals,
-  { secondary: named, outside, id, before, wanted }: FilterChange,
+  change: FilterChange,
 ): Promise<void> {
+  const { secondary: named, outside, id, before, wanted } = change;
   const secondary = outside ? undefined : named;
-  const verb = wanted === 'none' ? 'Delete' : before === 'none' ? 'Create' : 'Replace';
   await run.skippableStep(
-    outside ? `${verb} the paths filter of id ${id}` : `${verb} the paths filter of ${named} (id ${id})`,
+    stepOf(change),
     `the filter of ${named} stays unchanged; before this run: ${asText(before)}`,
     (call) =>
       approvals.begin('filter', (authority) => {

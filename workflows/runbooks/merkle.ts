@@ -1,3 +1,4 @@
+import { checkTree, checkTreeAfter, checkTreeBefore, reindex as reindexStep } from '../../src/moves/records';
 import type { ReindexRoute } from '../../activities/plans/merkle';
 import type { MerkleCheckResult } from '../../activities/merkle/trees';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
@@ -34,8 +35,7 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   const { tokens, route } = approved;
 
   // 2. Would a reindex help?
-  const name = `Check the Merkle tree of ${cluster}`;
-  const before = await run.step(`${name} before`, await probing(tokens, deployment, cluster));
+  const before = await run.step(checkTreeBefore(cluster), await probing(tokens, deployment, cluster));
   const refusal = refusalOf(input, route, before);
   if (refusal) {
     run.state.enterPhase('finishing');
@@ -49,7 +49,7 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
 
   // 4. Did it help?
   const unknown = 'it is not known whether the reindex helped';
-  const after = await run.skippableStep(`${name} after`, unknown, await probing(tokens, deployment, cluster));
+  const after = await run.skippableStep(checkTreeAfter(cluster), unknown, await probing(tokens, deployment, cluster));
 
   // 5. Delete the tokens of this run.
   run.state.enterPhase('finishing');
@@ -83,7 +83,7 @@ async function carryOut(
   const notEnded = (begun: string) =>
     `A reindex of ${cluster} ${begun} and was not seen to end. It cannot be cancelled. Watch reindex_in_progress in its DR status, do not kill a node of it meanwhile, and check it with merkleCheck afterwards.`;
   await tokens.of(cluster);
-  const result = await run.step(`Reindex ${cluster}`, async (call) => {
+  const result = await run.step(reindexStep(cluster), async (call) => {
     const options = { diff, force, skipFlush };
     // The check before may have taken hours.
     await approvals.begin('reindex', async (authority) => {
@@ -152,7 +152,7 @@ async function check(run: Run, input: InputOf<'merkleCheck'>): Promise<Ending> {
   const { tokens } = approved;
 
   // 2. The check itself, which takes as long as the service takes.
-  const verdict = await run.step(`Check the Merkle tree of ${cluster}`, await probing(tokens, deployment, cluster));
+  const verdict = await run.step(checkTree(cluster), await probing(tokens, deployment, cluster));
 
   // 3. Delete the tokens of this run.
   run.state.enterPhase('finishing');

@@ -1,3 +1,4 @@
+import { deleteProvidedToken, deleteRecordedTokens, forgetOrphans } from '../../src/moves/records';
 import type { LedgerDisposal, LedgerToken } from '../../activities/tokens/operation-token-disposal';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
@@ -72,7 +73,7 @@ async function disposeProvided(
   const isAlive = token !== undefined && (await people.takes(cluster));
   const disposed = isAlive
     ? await run.skippableStep(
-        `Delete the provided token of ${cluster}`,
+        deleteProvidedToken(cluster),
         'it stays alive, sealed in the record for the next start',
         (call) => call.deleteOperationTokens({ deployment, tokens: [token] }),
       )
@@ -102,7 +103,7 @@ async function disposeOn(
 ): Promise<Disposed[]> {
   const results = new Map<string, LedgerDisposal>();
   await run.skippableStep(
-    forget ? `Forget the orphans of ${cluster}` : `Delete the tokens of ${cluster}`,
+    forget ? forgetOrphans(cluster) : deleteRecordedTokens(cluster),
     forget ? 'they stay in the record, for the next start' : 'they stay alive, sealed in the record for the next start',
     async (call) => {
       for (const { id } of tokens) {

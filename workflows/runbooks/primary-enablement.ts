@@ -1,3 +1,6 @@
+import { kindName, statusPath } from '../../src/moves/kinds';
+import { enablePrimary as enablePrimaryStep } from '../../src/moves/joining';
+import { verifyWrite } from '../../src/moves/primary';
 import type { ChangeResult } from '../../src/contracts/activities';
 import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
@@ -6,7 +9,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { finishRun, kindName, statusOf, teardownCommand } from '../procedures/roles';
+import { finishRun, teardownCommand } from '../procedures/roles';
 
 /**
  * A cluster without replication of a kind becomes primary of that kind. Nothing is wiped and no cluster is cut off;
@@ -33,7 +36,7 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
 
   // 3. Verify that the cluster serves again after the restart that this causes.
   await run.skippableStep(
-    `Verify that ${cluster} accepts a write`,
+    verifyWrite(cluster),
     `it is not known whether ${cluster} serves again after its restart`,
     (call) => call.writeMarker({ deployment, cluster, kind }),
   );
@@ -52,10 +55,10 @@ export async function enablePrimary(
   gate: 'plan' | 'wipe',
 ): Promise<ChangeResult> {
   const { deployment, kind, cluster } = asked;
-  const ifUnknown = `${cluster} may have been made ${kindName(kind)} primary. Read its ${statusOf(kind)}. If it is primary and should not be: ${teardownCommand(deployment, kind, cluster)}.`;
+  const ifUnknown = `${cluster} may have been made ${kindName(kind)} primary. Read its ${statusPath(kind)}. If it is primary and should not be: ${teardownCommand(deployment, kind, cluster)}.`;
   // Also if it was found enabled: the answer to an earlier attempt may have been lost.
   const inVain = `${cluster} became ${kindName(kind)} primary and nothing was connected to it. If it should not be primary: ${teardownCommand(deployment, kind, cluster)}.`;
-  return run.step(`Enable ${cluster} as ${kindName(kind)} primary`, (call) =>
+  return run.step(enablePrimaryStep(kind, cluster), (call) =>
     approvals.begin(gate, (authority) =>
       run.state.left.during(PREPARED.primary, ifUnknown, () => call.enablePrimary({ ...asked, authority }), inVain),
     ),

@@ -1,3 +1,5 @@
+import { kindName } from '../../src/moves/kinds';
+import { demote, unfence as unfenceStep, verifyDemoted, verifyStillDemoted } from '../../src/moves/primary';
 import type { RejoinRoute } from '../../activities/plans/rejoin';
 import type { Authority } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
@@ -12,7 +14,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { fenceOf, finishRun, followingOf, kindName } from '../procedures/roles';
+import { fenceOf, finishRun, followingOf } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/service-back';
 
 /**
@@ -79,7 +81,7 @@ async function rejoin(
   // DANGER: data that only the former primary holds is out of reach from here on. Refused while no cluster serves.
   if (former === 'primary')
     await run.step(
-      `Demote ${secondary}`,
+      demote(secondary),
       (call) =>
         // The snapshot may have taken hours.
         approvals.begin(gate, (authority) => {
@@ -129,7 +131,7 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
   const { kind, cluster: secondary, primary, hooks } = route;
   const verify = (name: string) =>
     run.step(name, (call) => call.checkFormerPrimaryDemoted({ deployment, kind, primary, secondary }));
-  const seen = await verify(`Verify that no node of ${secondary} is primary`);
+  const seen = await verify(verifyDemoted(secondary));
   run.state.enterPhase('waiting-for-people');
   const approve = () => approvals.further('unfence');
   if (hooks.unfence) await approve();
@@ -141,12 +143,12 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
       `${secondary} was unfenced, and has not been seen as demoted since. Fence it again until every node of it reports secondary.`,
       fenceOf(secondary),
     );
-    await verify(`Verify again that no node of ${secondary} is primary`);
+    await verify(verifyStillDemoted(secondary));
     run.state.left.settle(fenceOf(secondary));
     return authority;
   }
   const unfenced = await run.skippableStep(
-    `Unfence ${secondary}`,
+    unfenceStep(secondary),
     `${secondary} stays fenced unless people remove the fence manually`,
     (call) => call.unfenceFormerPrimary({ deployment, kind, primary, secondary, authority }),
   );

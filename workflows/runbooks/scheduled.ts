@@ -1,3 +1,4 @@
+import { createBatchToken } from '../../src/moves/records';
 import type { BatchTokenRoute } from '../../activities/plans/batch-token-rotation';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Run } from '../engine/run';
@@ -54,7 +55,7 @@ async function rotate(run: Run, input: InputOf<'batchTokenRotation'>): Promise<E
 
   run.state.enterPhase('working');
   // 2. Create, verify and store it. It leaves this activity only sealed.
-  const made = await run.step(`Create a batch token on ${primary} and store it`, (call) =>
+  const made = await run.step(createBatchToken(primary), (call) =>
     call.rotateBatchToken({ deployment, cluster: primary, drSet }),
   );
   run.state.enterPhase('finishing');

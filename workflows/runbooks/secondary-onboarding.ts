@@ -1,3 +1,13 @@
+import { kindName } from '../../src/moves/kinds';
+import {
+  checkCredential,
+  enableSecondary,
+  followCopy,
+  issueToken,
+  waitConnected,
+  writeFirstFilter,
+} from '../../src/moves/joining';
+import { writeMarker } from '../../src/moves/primary';
 import type { PathsFilterFacts, SecondaryOnboardingRoute } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -10,7 +20,7 @@ import { runbook } from '../engine/runbook';
 import type { PlanRequest } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import { changingFilter, compareRoots, sameFilterOnBothSides } from '../procedures/repoint';
-import { finishRun, followingOf, kindName } from '../procedures/roles';
+import { finishRun, followingOf } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/service-back';
 import { failOver } from './dr-failover';
 import { enablePrimary, PREPARED } from './primary-enablement';
@@ -50,7 +60,7 @@ async function onboard(
 
   // 3. Write the paths filter before there is an activation token: what it keeps away never leaves the primary.
   if (filter) {
-    await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
+    await run.step(writeFirstFilter(secondary, primary), (call) => {
       const { authority } = approvals;
       const written = { deployment, cluster: primary, id, filter, authority, ...(!outside && { secondary }) };
       return changingFilter(run, written, () => call.writePathsFilter(written));
@@ -68,7 +78,7 @@ async function onboard(
   let calledBefore = false;
   const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
   const { nodes } = await run.step(
-    `Enable ${secondary} as ${kindName(kind)} secondary of ${primary}`,
+    enableSecondary(kind, secondary, primary),
     (call) =>
       approvals.begin('wipe', async (authority) => {
         const input = { deployment, kind, primary, secondary, authority, form, expected, calledBefore };
@@ -120,7 +130,7 @@ async function admitOutside(
     followingOf(id),
   );
   const issued = await run.step(
-    `Issue an activation token for ${id} on ${cluster}`,
+    issueToken(id, cluster),
     (call) =>
       approvals.begin('wipe', (authority) =>
         call.issueOutsideToken({ deployment, kind, cluster, outside, expected, authority }),
@@ -140,7 +150,7 @@ async function admitOutside(
   } as const;
   const seen = await run.state.whileWaiting('outside', waiting, () =>
     run.skippableStep(
-      `Wait until ${id} is connected to ${cluster}`,
+      waitConnected(id, cluster),
       `it is not known whether ${id} joined`,
       (call) => call.awaitOutsideSecondary({ deployment, kind, cluster, outside }),
       { choices: [STOP_HERE] },
@@ -170,7 +180,7 @@ function sealedStandbys({ primary, secondary }: SecondaryOnboardingRoute, nodes:
 async function proveReplication(run: Run, deployment: string, route: SecondaryOnboardingRoute): Promise<void> {
   const { kind, primary, secondary, filter } = route;
   await run.skippableStep(
-    `Write a marker on ${primary} and wait until ${secondary} has it`,
+    writeMarker(primary, secondary),
     `no write of ${primary} was seen to arrive on ${secondary}`,
     (call) => call.writeMarker({ deployment, kind, cluster: primary, secondary }),
     { choices: [STOP_HERE] },
@@ -210,7 +220,7 @@ async function compareFilters(
   filter: PathsFilterFacts,
 ): Promise<void> {
   const skipped = `the dynamic filter of ${secondary} was not compared on both clusters: the workers' token for ${secondary} is gone with its data`;
-  const taken = await run.skippableStep(`Check whether ${secondary} accepts a credential again`, skipped, (call) =>
+  const taken = await run.skippableStep(checkCredential(secondary), skipped, (call) =>
     call.checkCredential({ deployment, cluster: secondary }),
   );
   if (!taken) return;
@@ -315,7 +325,7 @@ async function followUntilStreaming(
   } as const;
   const seen = await run.state.whileWaiting('unseal', waiting, () =>
     run.skippableStep(
-      `Follow the initial copy of ${secondary}`,
+      followCopy(secondary),
       `it is not known whether ${secondary} received everything that ${primary} holds, and whether any of its nodes is still sealed`,
       (call) => call.followBootstrap({ deployment, primary, secondary, kind }),
       { choices: [STOP_HERE] },

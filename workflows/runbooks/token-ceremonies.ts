@@ -1,3 +1,4 @@
+import { DELETE_TOKENS } from '../../src/moves/tokens';
 import { workflowInfo } from '@temporalio/workflow';
 import type { TokenRoute } from '../../activities/plans/ceremonies';
 import type { Assessment } from '../../src/contracts/activities';
@@ -89,7 +90,7 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: re
   run.onEnd(async () => {
     if (!leftOver) return;
     const tokens = leftOver;
-    await run.cleanUp('Delete the operation tokens', async (call) => {
+    await run.cleanUp(DELETE_TOKENS, async (call) => {
       await call.deleteOperationTokens({ deployment, tokens });
     });
   });
@@ -98,7 +99,7 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: re
   if (run.state.findings.some(({ code }) => code === TOKEN_NOT_IN_RECORD)) {
     const tokens = leftOver;
     // The activity reads the record first. While it cannot, the run waits, because nobody else can end the token.
-    await run.step('Delete the operation tokens', (call) => call.deleteOperationTokens({ deployment, tokens }));
+    await run.step(DELETE_TOKENS, (call) => call.deleteOperationTokens({ deployment, tokens }));
     leftOver = undefined;
     throw run.stop(new RunStopped('the record', 'it could not be written, so no later run would find the token'));
   }

@@ -80,7 +80,7 @@ function approveCommand(host: CommandHost): Command {
         context.err(line);
       if (!status.waiting.some((each) => each.for === 'approval' && each.gate === gate))
         context.err(
-          `KNOW THIS: the run does not ask for gate "${gate}" now. Your statement counts from now on, and is checked as soon as the run asks.`,
+          `IMPORTANT: the run does not ask for gate "${gate}" now. Your statement counts from now on, and is checked as soon as the run asks.`,
         );
       if (yes !== true)
         await confirmed(context, `Type "${verdict}" to ${verdict} gate "${gate}"`, {
@@ -116,7 +116,7 @@ function noRightLines({ waiting }: RunStatus, gate: string, name: string): strin
       ? 'has approved it already'
       : 'was not among the people who may approve it when it was opened';
     return [
-      `KNOW THIS: ${escapeUntrusted(name)} ${why}. Gate "${gate}" waits for ${escapeUntrusted(missing.join('; '))}.`,
+      `IMPORTANT: ${escapeUntrusted(name)} ${why}. Gate "${gate}" waits for ${escapeUntrusted(missing.join('; '))}.`,
     ];
   });
 }

@@ -18,10 +18,15 @@ export const PLAN: RunbookPlan = {
     { ...WEST, version: '1.21.0', dr: 'secondary', performance: 'primary' },
   ],
   operations: [
-    { operation: 'dr.primary.demote', on: EAST, with: WEST },
-    { operation: 'dr.secondary.promote-after-demotion', on: WEST, with: EAST },
+    { kind: 'dr', endpoint: 'primary/demote', gate: 'plan', on: EAST, with: WEST },
+    { kind: 'dr', endpoint: 'secondary/promote', gate: 'plan', on: WEST, with: EAST },
   ],
-  steps: ['Read and check the deployment', 'Demote east', 'Promote west', 'Re-protect'],
+  steps: [
+    { step: 'Read and check the deployment' },
+    { step: 'Demote east' },
+    { step: 'Promote west' },
+    { step: 'Re-protect' },
+  ],
   choices: { tokenSource: 'ceremony', go: 'required', onStuck: 'promote-back', acceptLoss: 'none', rejoin: true },
 };
 
