@@ -34,7 +34,13 @@ describe('a switchover', () => {
   const { it } = demonstrated;
 
   it('has the steps of the README, by text and number, in the plan and in the timeline', async (scenario) => {
-    const run = await scenario.begin('drSwitchover', { to: 'west', go: 'required' }, 'approve plan', 'shares', 'approve go');
+    const run = await scenario.begin(
+      'drSwitchover',
+      { to: 'west', go: 'required' },
+      'approve plan',
+      'shares',
+      'approve go',
+    );
     const report = await run.report();
     const { steps = [] } = report.plan?.content ?? {};
     const letters: Readonly<Record<string, string>> = { east: 'A', west: 'B', north: 'C' };
