@@ -94,6 +94,25 @@ export function currentExecution(): ActivityContext {
   return found;
 }
 
+/**
+ * Remembers until the end of an attempt what was made for a key, so that it is made once in each attempt. A failure is
+ * not remembered: the next one who asks tries again.
+ */
+export function oncePerAttempt<T>(): (key: string, make: () => Promise<T>) => Promise<T> {
+  const attempts = new WeakMap<ActivityContext, Map<string, Promise<T>>>();
+  return (key, make) => {
+    const attempt = currentExecution();
+    const made = attempts.get(attempt) ?? new Map<string, Promise<T>>();
+    attempts.set(attempt, made);
+    const known = made.get(key);
+    if (known) return known;
+    const making = make();
+    made.set(key, making);
+    making.catch(() => made.delete(key));
+    return making;
+  };
+}
+
 /** What an activity on one cluster works with. */
 export function onCluster({ deployment, cluster }: OnCluster) {
   const execution = currentExecution();

@@ -34,7 +34,7 @@ const filterState = z.union([z.literal('none'), paths]);
 const count = z.int().min(0).max(1_000_000);
 const authority = z.looseObject({
   plan: z.looseObject({ text: text(1_000_000), digest }),
-  approvals: list(z.unknown()),
+  approvals: z.partialRecord(z.enum(GATE_NAMES), list(positive)),
 });
 const ownAttempt = z.looseObject({ id: z.uuid(), mark: text(20), nonceDigest: text(100), set: list(positive) });
 const ceremony = z.looseObject({
@@ -67,7 +67,7 @@ export const INPUT_MEMBERS = {
   ...all(count, 'lost', 'tried'),
   ...all(verified, 'notification', 'token'),
   ...all(walIndex, 'reached', 'walBefore'),
-  accepted: list(z.unknown()),
+  accepted: list(positive),
   addresses: list(clusterAddress, 20),
   action: z.enum(CONTROL_ACTIONS),
   alsoGone: list(clusterName, 20),
@@ -92,6 +92,7 @@ export const INPUT_MEMBERS = {
   hook: z.enum(['quiesce', 'traffic', 'release']),
   id: pathPart,
   kind: z.enum(['dr', 'performance', 'operation-token', 'root-token']),
+  metWith: list(digest),
   mode: z.enum(['planned', 'unplanned', 'forced']),
   options: z.looseObject({ diff: z.boolean(), force: z.boolean(), skipFlush: z.boolean() }),
   outside: outsideSecondary,

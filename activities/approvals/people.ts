@@ -14,7 +14,7 @@ import { failoverInputDigest, verifyApproval, verifyControl, verifyDecision } fr
 import { currentExecution } from '../execution';
 import type { ArrivedSignal } from './arrived-signals';
 import { ArrivedSignals } from './arrived-signals';
-import { judgeGate, NOT_COUNTED, verifiedApprovals } from './authority';
+import { judgeGate, NOT_COUNTED, sentApprovals, verifiedApprovals } from './gate';
 
 /* What people sent, checked against the inventory (protocol: "Approvals and decisions"), read from the run's history. */
 
@@ -26,6 +26,8 @@ interface Verdict {
   readonly by?: Attested;
   readonly decision?: Decided;
   readonly control?: Ordered;
+  /** Distinguishes signed documents. */
+  readonly digest?: string;
   /** With `takeOver`: the input of the failover. */
   readonly failover?: Failover | undefined;
 }
@@ -62,9 +64,10 @@ async function judgeArrived(
   name: SignalName,
   arrived: readonly number[],
   judge: (signal: ArrivedSignal) => Promise<Verdict>,
+  history = new ArrivedSignals(),
 ): Promise<JudgedSignal[]> {
   const verdicts: JudgedSignal[] = [];
-  for (const signal of await new ArrivedSignals().of(name, arrived)) {
+  for (const signal of await history.of(name, arrived)) {
     const { arrival, content } = signal;
     const verdict = isUndecodable(content)
       ? refused('undecodable', 'the payload could not be read; send JSON, with encoding json/plain')
@@ -83,22 +86,25 @@ interface ApprovalsInput extends Arrived {
   readonly requestedBy: string;
   /** Numbers of the signals that counted before. */
   readonly accepted: readonly number[];
+  /** Digests of the signed documents that met the gate before it was opened again. */
+  readonly metWith?: readonly string[] | undefined;
 }
 
 /** Verifies each document against the inventory and says whether the gate's policy is met. */
 export async function checkApprovals(input: ApprovalsInput) {
-  const { deployment, gate, planDigest, requestedBy, accepted, arrived } = input;
+  const { deployment, gate, planDigest, requestedBy, accepted, metWith = [], arrived } = input;
   const { inventory, run } = currentExecution();
-  // Given as numbers, so that no input contains a document once more.
-  const before = await new ArrivedSignals().of('approve', accepted);
-  const documents = before.map(({ content, arrival }) => ({ approval: content, arrival }));
-  const approvals: VerifiedApproval[] = await verifiedApprovals(gate, planDigest, documents);
-  const verdicts = await judgeArrived('approve', arrived, async ({ content, principal }) => {
+  const approvals: VerifiedApproval[] = [...(await verifiedApprovals(gate, planDigest, accepted))];
+  const judge = async ({ content, principal }: ArrivedSignal): Promise<Verdict> => {
     const context = { run, people: inventory.people, gate, planDigest, principal };
     const approval = await verifyApproval(content, context);
     const by: Attested = { name: approval.name, how: approval.how };
     if (approvals.some((each) => each.digest === approval.digest))
       return refused('repeated', 'this document has already arrived', { by });
+    if (metWith.includes(approval.digest)) {
+      const again = `approve or reject again: \`${nextCommandOf.approve(run.wid, gate)}\``;
+      return refused('repeated', withNext(`gate ${gate} was already met with this document`, again), { by });
+    }
     const mayNot = mayNotApprove(deployment, gate, requestedBy, approval);
     if (mayNot !== undefined) return refused('may-not-approve', mayNot, { by });
     approvals.push(approval);
@@ -106,8 +112,11 @@ export async function checkApprovals(input: ApprovalsInput) {
       const command = nextCommandOf.approve(run.wid, gate, approval.name);
       return refused('only-claimed', onlyClaimed(approval.name, command), { by });
     }
-    return { accepted: true, code: approval.verdict, text: `${approval.verdict}s gate ${gate}`, by };
-  });
+    const digest = approval.how === 'signed' ? { digest: approval.digest } : {};
+    return { accepted: true, code: approval.verdict, text: `${approval.verdict}s gate ${gate}`, by, ...digest };
+  };
+  const { history } = await sentApprovals();
+  const verdicts = await judgeArrived('approve', arrived, judge, history);
   return { verdicts, ...judgeGate(deployment, gate, requestedBy, approvals) };
 }
 

@@ -8,7 +8,8 @@ import type {
 } from '../../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { DynamicFilter } from '../../src/vault';
-import { notApproved, verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
+import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
+import { notApproved } from '../approvals/gate';
 import { betweenClusters, currentExecution, onCluster } from '../execution';
 import { readKind } from '../observe';
 import { pairOf, verifyFollowing } from './repoint-authority';

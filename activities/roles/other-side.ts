@@ -3,7 +3,8 @@ import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, orElse } from '../../src/errors';
-import { demandSameOutage, verifyOperation } from '../approvals/authority';
+import { demandSameOutage } from '../approvals/age';
+import { verifyOperation } from '../approvals/authority';
 import { observeDeployment } from '../approvals/planning';
 import { demand } from '../checks/check';
 import { mayBeOneSet, servesAsPrimary } from '../checks/replication';
@@ -184,10 +185,10 @@ export async function fenceLostPrimary(input: LostPrimary & { readonly authority
   const on = identityOfLostPrimary(clusters.of(deployment, from).entry, setId);
   const gate = 'promote';
   const plan = await verifyOperation(input, { endpoint: 'hook/fence', gate, on, with: candidate });
-  const judged = { deployment, gate, requestedBy: plan.requestedBy, authority } as const;
+  const passed = { deployment, authority, plan, gate } as const;
   await beforeSending(async () => {
     await demandGone({ deployment, kind: 'dr', cluster: to, otherCluster: from }, plan);
-    await demandSameOutage(judged, await readKind(access, 'dr', signal));
+    await demandSameOutage(passed, await readKind(access, 'dr', signal));
   });
   return callHook({ deployment, hook: 'fence', from, to });
 }

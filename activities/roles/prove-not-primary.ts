@@ -6,7 +6,7 @@ import { findDeployment } from '../../src/inventory';
 import type { RecordedActivity, RunHistory } from '../../src/report/run-history';
 import { readHistory } from '../../src/report/run-history';
 import { clusterOf, fieldsOf, listOf } from '../../src/report/run-record';
-import { STEPS_MS } from '../approvals/authority';
+import { STEPS_MS } from '../approvals/age';
 import { ownHistory } from '../approvals/arrived-signals';
 import { Deadline } from '../read-act-confirm';
 import type { ClusterAccess } from '../clusters';

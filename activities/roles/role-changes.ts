@@ -11,7 +11,9 @@ import type { Operation } from '../../src/contracts/operations';
 import type { AllowedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
-import { demandSameOutage, lastGateOf, otherSideOf, verifyBeginning, verifyOperation } from '../approvals/authority';
+import { demandSameOutage } from '../approvals/age';
+import { lastGateOf, otherSideOf, timeToBegin, verifyOperation } from '../approvals/authority';
+import { sentApprovals } from '../approvals/gate';
 import { check, demand } from '../checks/check';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution, onCluster } from '../execution';
@@ -103,10 +105,16 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     await own;
     throw error;
   };
-  const [on, candidate] = await Promise.all([own, awaitIdentityOf(other, patienceMs).catch(preferOwnError)]);
+  const [on, candidate] = await Promise.all([
+    own,
+    awaitIdentityOf(other, patienceMs).catch(preferOwnError),
+    // Clients may be quiesced: the history is read meanwhile.
+    sentApprovals(),
+  ]);
   const intended = { kind, endpoint: 'primary/demote', gate: DEMOTION_GATE[kind], on, with: candidate } as const;
-  const verify = () => verifyBeginning(input, intended);
+  // Clients may be quiesced: what was approved is verified once. Each look at the candidate looks at the clock too.
   const plan = await verifyOperation(input, intended);
+  const demandInTime = await timeToBegin(input, plan, intended);
   const mayLose = former || plan.choices['acceptLoss'] === 'bounded';
   let written: WalIndex | undefined;
   let held: HeldWrites | undefined;
@@ -130,16 +138,16 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     },
     // The last check before the point of no return.
     prepare: async () => {
+      demandInTime();
       const token = await access.credential();
       held = undefined;
       if (former) {
-        await verify();
         await demandServing(other, kind, `${cluster} was not demoted`);
       } else {
         held = await verifyHeldWrites(plan, access, { kind });
         written = held?.wal ?? written;
         const upTo = { written: mayLose ? held?.wal : written, mayLose, patientUntil };
-        const seen = await demandCandidate(input, verify, upTo);
+        const seen = await demandCandidate(input, demandInTime, upTo);
         if (!hasReached(seen, written)) held = undefined;
       }
       return async () => {
@@ -180,6 +188,8 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
     kind === 'dr' && mode === 'planned'
       ? clusterIdIfReported(clusters.of(deployment, input.otherCluster), signal)
       : undefined,
+    // Clients wait: the history is read meanwhile.
+    sentApprovals(),
   ]);
   const approved = await approvedPromotion(input, on, otherId);
   const memory: ProofMemory = {};
@@ -323,8 +333,8 @@ async function demandLost(
   const { deployment, kind, cluster, authority } = input;
   const { clusters, signal } = currentExecution();
   await demandGone(input, plan, memory);
-  const judged = { deployment, gate: operation.gate, requestedBy: plan.requestedBy, authority };
-  await demandSameOutage(judged, await readKind(clusters.of(deployment, cluster), kind, signal));
+  const passed = { deployment, authority, plan, gate: operation.gate };
+  await demandSameOutage(passed, await readKind(clusters.of(deployment, cluster), kind, signal));
 }
 
 /** Undefined if the cluster does not report its ID; a cluster other than the one in the inventory is refused. */
@@ -350,7 +360,7 @@ const CATCH_UP_MS = 30_000;
  */
 async function demandCandidate(
   { deployment, kind, cluster, otherCluster, reached }: Demotion,
-  verify: () => Promise<unknown>,
+  demandInTime: () => void,
   upTo: { readonly written: WalIndex | undefined; readonly mayLose: boolean; readonly patientUntil: number },
 ): Promise<ReplicationObservation> {
   const { written, mayLose, patientUntil } = upTo;
@@ -363,7 +373,11 @@ async function demandCandidate(
   };
   const awaited = {
     ...replicationOf(access, kind, signal),
-    read: async () => (await Promise.all([readKind(access, kind, signal).catch(silent), verify()]))[0],
+    read: async () => {
+      const seen = await readKind(access, kind, signal).catch(silent);
+      demandInTime();
+      return seen;
+    },
     until: (each: ReplicationObservation) => each.state !== 'stream-wals' || hasReached(each, wal),
     budgetMs: mayLose ? execution.timing.momentMs : Math.min(catchUpMs, CATCH_UP_MS),
     needed: `last remote WAL of ${otherCluster} at least ${wal ?? 'any'}`,

@@ -47,11 +47,16 @@ export interface ChangeResult {
   readonly findings?: readonly Finding[];
 }
 
+/**
+ * The approvals that met each gate: numbers of signals and updates `approve` of this run, never documents. The activity that acts
+ * reads the documents from the history of its run, so no input can bring one.
+ */
+export type ApprovalNumbers = Readonly<Partial<Record<GateName, readonly number[]>>>;
+
 /** Lets a dangerous activity verify for itself that it may act. */
 export interface Authority {
   readonly plan: PlanDocument;
-  /** The approvals as they arrived: JWS strings or plain members. */
-  readonly approvals: readonly unknown[];
+  readonly approvals: ApprovalNumbers;
 }
 
 /** What the workers know about the site, so that the workflow need not guess. */

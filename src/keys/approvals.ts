@@ -8,7 +8,14 @@ import { unwrapDocument } from '../contracts/signals';
 import type { ControlAction } from '../contracts/signals';
 import type { GateName } from '../contracts/gates';
 import { RunbookError } from '../errors';
-import { claimedPayload, DOCUMENT_TYPES, verifyDocument } from '../documents/documents';
+import {
+  claimedPayload,
+  DOCUMENT_TYPES,
+  documentDigest,
+  MAX_DOCUMENT_LENGTH,
+  SIGNED_DOCUMENT,
+  verifyDocument,
+} from '../documents/documents';
 import type { DocumentType } from '../documents/documents';
 import { isSender, keyOfPerson } from './people';
 import type { People } from './people';
@@ -26,7 +33,7 @@ export interface DocumentContext {
 /** A verified statement of a person in the inventory about this run. Texts are redacted; `iat` is only shown. */
 type Verified<P> = Omit<P, keyof RunContext> & {
   readonly how: Attestation;
-  /** Identifies the document: each counts once. */
+  /** Identifies the document, however often and in whatever form it is sent: each counts once. */
   readonly digest: string;
 };
 export type VerifiedApproval = Omit<Verified<ApprovalPayload>, 'gate' | 'planDigest'>;
@@ -87,6 +94,14 @@ export async function verifyControl(
   if (order.action !== context.action) refuse('its action is not that of its signal');
   if (order.inputDigest !== context.inputDigest) refuse('it orders a failover with another input');
   return order;
+}
+
+/** The digest that a signed document has once it is verified; undefined for anything else. Verifies nothing. */
+export function digestOfSigned(input: unknown): string | undefined {
+  const document = unwrapDocument(input);
+  const isSigned =
+    typeof document === 'string' && document.length <= MAX_DOCUMENT_LENGTH && SIGNED_DOCUMENT.test(document);
+  return isSigned ? documentDigest(document) : undefined;
 }
 
 interface Attestable extends RunContext {

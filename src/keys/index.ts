@@ -17,7 +17,7 @@ export type { CreatedInvitation, InvitationFacts } from './invitation';
 export { examineEnvelope, receiptOf } from './envelope';
 export { openProvidedToken, openRehearsalAnswer, openShares } from './opening';
 export type { CheckedShare, RehearsalAnswer } from './opening';
-export { evaluateGate, verifyApproval, verifyControl, verifyDecision } from './approvals';
+export { digestOfSigned, evaluateGate, verifyApproval, verifyControl, verifyDecision } from './approvals';
 export type { CountedApproval, DocumentContext } from './approvals';
 export type { VerifiedApproval, VerifiedControl, VerifiedDecision } from './approvals';
 export { addPin, createHolderKey, generatePassphrase, newSigningKey, publicKeyOf } from './holder-keys';

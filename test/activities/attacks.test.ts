@@ -4,7 +4,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { RunbookActivities } from '../../activities';
-import type { Authority } from '../../src/contracts/activities';
 import type { AllowedOperation } from '../../src/contracts/plan';
 import { GATE_NAMES } from '../../src/contracts/gates';
 import type { GateName } from '../../src/contracts/gates';
@@ -12,7 +11,7 @@ import { ENDPOINT_GATES } from '../../src/contracts/operations';
 import type { Endpoint, Operation } from '../../src/contracts/operations';
 import { revokeSecondary } from '../../src/simulator/roles';
 import { DEPLOYMENT, failedOf, openBench, planWith } from '../support/activity-environment';
-import type { ActivityBench, Failed } from '../support/activity-environment';
+import type { ActivityBench, Failed, SignedPlan } from '../support/activity-environment';
 import { approvalOf, makePerson } from '../support/people';
 import { GUARDS, guardedBy } from '../support/activity-guards';
 
@@ -179,7 +178,7 @@ async function forgeries(gate: string, planDigest: string): Promise<readonly unk
 
 describe('an activity that needs an approval', () => {
   const gates = new Map<string, string>();
-  const plans = new Map<string, Authority['plan']>();
+  const plans = new Map<string, SignedPlan['plan']>();
   const names = Object.keys(TRIED);
   let token: object;
   beforeAll(async () => {
@@ -210,9 +209,9 @@ describe('an activity that needs an approval', () => {
     // A plan is made with a write beside the marker.
     let plan = OF_SWITCHOVER.includes(tried) ? (await bench.authority()).plan : undefined;
     const before = bench.changes();
-    const failure = (authority: Authority | undefined) =>
+    const failure = (authority: SignedPlan | undefined) =>
       bench.failure(name as never, { deployment: DEPLOYMENT, ...input, authority } as never);
-    const refuses = async (authority: Authority) => {
+    const refuses = async (authority: SignedPlan) => {
       const failed = await failure(authority);
       expect([name, failed.code, failed.retryable]).toEqual([name, 'NOT_APPROVED', false]);
       return failed;

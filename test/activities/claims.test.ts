@@ -3,7 +3,6 @@
  * or write to the namespace, can send such documents in the name of people who are only claimed. An order to a whole run
  * counts as a document of somebody who may decide here, made for this run and this order.
  */
-import type { Authority } from '../../src/contracts/activities';
 import { DECISION_ACTIONS } from '../../src/contracts/signals';
 import type { ControlAction } from '../../src/contracts/signals';
 import { terminalText } from '../../src/contracts/words';
@@ -12,7 +11,7 @@ import type { GateName } from '../../src/contracts/gates';
 import { failoverInputDigest } from '../../src/keys';
 import { findDeployment } from '../../src/inventory';
 import { DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, SignedPlan } from '../support/activity-environment';
 import { approvalOf, controlOf, decisionOf } from '../support/people';
 
 let bench: ActivityBench;
@@ -39,10 +38,14 @@ const planOf = async (more: object = {}) => (await bench.authorityOf('drSwitchov
 it.each<[string, string, (digest: string) => Promise<readonly unknown[]>]>([
   [
     'an approval that no signal of this run brought, whatever its person wrote into it',
-    'no signal of this run brought',
+    'gate plan is missing 1 more of',
     async (planDigest) => {
       const about = { ...bench.run, gate: 'plan', planDigest, iat: 4_102_444_800 };
-      return [await approvalOf(bench.person('grace'), about)];
+      const approval = await approvalOf(bench.person('grace'), about);
+      // It arrived under another name, and the only approval is no document.
+      bench.signaled('share', [approval]);
+      bench.signaled('approve', [{ not: 'a document' }]);
+      return [approval, { not: 'a document' }];
     },
   ],
   [
@@ -56,7 +59,7 @@ it.each<[string, string, (digest: string) => Promise<readonly unknown[]>]>([
   ],
 ])('nothing is demoted by %s', async (_what, observed, make) => {
   const plan = await planOf({ go: 'auto' });
-  const authority: Authority = { plan, approvals: await make(plan.digest) };
+  const authority: SignedPlan = { plan, approvals: await make(plan.digest) };
   const failure = await bench.failure('demotePrimary', drDemotion(authority));
   expect(failure).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
   expect(failure.details['observed']).toContain(observed);
@@ -96,7 +99,7 @@ describe('two claims', () => {
     const gone = bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
     bench.service.advanceClock(60_000);
     const { plan } = await bench.authorityOf('drFailover', { fencing: 'attested' });
-    const authority: Authority = { plan, approvals: claimsAt(['promote', 'force'], plan.digest) };
+    const authority: SignedPlan = { plan, approvals: claimsAt(['promote', 'force'], plan.digest) };
     bench.signaled('approve', authority.approvals);
     const failure = await bench.failure('promoteSecondary', {
       ...{ kind: 'dr', mode, deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', authority },

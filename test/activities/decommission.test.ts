@@ -1,9 +1,8 @@
 /** Cutting a secondary off, ending replication, reindexing: each looks at authority and role itself, right before it acts. */
 import { randomUUID } from 'node:crypto';
-import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationKind, TokenUse } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, holding, openBench, replicating } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, SignedPlan } from '../support/activity-environment';
 
 let bench: ActivityBench;
 /** East is DR primary of west and north, and performance primary of europe, which is DR primary of europe-dr. */
@@ -26,9 +25,9 @@ const decommissioning = (gate: string, more: object = {}) =>
 const teardown = (kind: ReplicationKind, cluster: string, ...gates: string[]) =>
   bench.authorityOf('replicationTeardown', { kind, cluster }, ...gates);
 const on = (cluster: string, kind: ReplicationKind = 'dr') => ({ kind, deployment: DEPLOYMENT, cluster });
-const revoking = (authority: Authority, id = idOf('west')) =>
+const revoking = (authority: SignedPlan, id = idOf('west')) =>
   ({ ...on('east'), id, secondary: 'west', authority }) as const;
-const west = async (use: TokenUse, authority: Authority) =>
+const west = async (use: TokenUse, authority: SignedPlan) =>
   ({ ...on('west'), token: await bench.operationToken('west', [use]), authority }) as const;
 /** The secondaries that a primary knows. */
 function knows(primary: string, change: (known: readonly object[]) => readonly object[]): () => void {

@@ -1,17 +1,16 @@
 /** What a failover reads, and what its promotion refuses by itself, whatever a workflow tells it. */
 import { defaultPayloadConverter } from '@temporalio/common';
-import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { findDeployment } from '../../src/inventory';
 import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, SignedPlan } from '../support/activity-environment';
 
 const HOUR = 3_600_000;
 const STATUS = 'GET /v1/sys/replication/dr/status';
 
 let bench: ActivityBench;
 let token: OperationTokenReference;
-let authority: Authority;
+let authority: SignedPlan;
 openBench((opened) => (bench = opened), {
   topology: {
     readings: { leaderChangeChance: 0 },

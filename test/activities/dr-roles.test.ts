@@ -2,10 +2,9 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { defaultPayloadConverter } from '@temporalio/common';
-import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { findDeployment, inventoryDigest } from '../../src/inventory';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, SignedPlan } from '../support/activity-environment';
 import {
   clusters,
   DEPLOYMENT,
@@ -25,7 +24,7 @@ const STATUS = 'GET /v1/sys/replication/dr/status';
 const HOUR = 3_600_000;
 
 let bench: ActivityBench;
-let authority: Authority;
+let authority: SignedPlan;
 let token: OperationTokenReference;
 let setRolesBack: () => void;
 let before: Readonly<Record<'demote' | 'promote', number>>;
@@ -58,7 +57,7 @@ const calls = () => ({
 });
 const sent = () => bench.service.calls.filter(({ path }) => path.endsWith('dr/secondary/promote'));
 const made = (which: keyof typeof before) => calls()[which] - before[which];
-const demotion = (more: Partial<Authority> = {}) => drDemotion({ ...authority, ...more });
+const demotion = (more: Partial<SignedPlan> = {}) => drDemotion({ ...authority, ...more });
 const promotion = (reference = token, given = authority) => drPromotion(reference, given);
 const demote = () => bench.call('demotePrimary', demotion());
 const promote = () => bench.call('promoteSecondary', promotion());
@@ -148,7 +147,7 @@ describe('refused, and nothing reaches the service', () => {
 describe('approvals that are older than they count', () => {
   const signaled = (age = 0, approvals = authority.approvals) =>
     void bench.signaled('approve', approvals, undefined, Date.now() - age);
-  const refuses = (code: string, expected: object = {}, given: Partial<Authority> = {}) =>
+  const refuses = (code: string, expected: object = {}, given: Partial<SignedPlan> = {}) =>
     bench.refusedUnsent('demotePrimary', demotion(given), code, expected);
   /** The beginning of a run whose window lies there, in ms from now. */
   const windowFrom = (from: number, to: number) => {
@@ -377,7 +376,7 @@ describe('a promotion', () => {
 
 describe('a DR set with a third member', () => {
   let three: ActivityBench;
-  let given: Authority;
+  let given: SignedPlan;
   openBench((opened) => (three = opened), {
     ...replicating({ main: ['east', 'west', 'north'] }, {}, { readings: { leaderChangeChance: 0 } }),
   });

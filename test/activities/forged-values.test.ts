@@ -4,7 +4,6 @@
  */
 import { z } from 'zod';
 import { INPUT_MEMBERS } from '../../activities/inputs';
-import type { Authority } from '../../src/contracts/activities';
 import { Secret } from '../../src/secret';
 import { sealValue } from '../../src/keys';
 import type { RunContext } from '../../src/keys';
@@ -16,6 +15,7 @@ import {
   failedOf,
   openBench,
 } from '../support/activity-environment';
+import type { SignedPlan } from '../support/activity-environment';
 
 /** The clean-up of a run may delete what an earlier run of the workflow left, and what is past its time. */
 const MAY_BE_DELETED = ['of an earlier run of the same workflow', 'that is expired', 'for another use'];
@@ -34,7 +34,7 @@ async function yesterday<T>(work: () => Promise<T>): Promise<T> {
 
 describe('a sealed operation token', () => {
   let bench: ActivityBench;
-  let authority: Authority;
+  let authority: SignedPlan;
   openBench((opened) => (bench = opened));
   beforeAll(async () => {
     authority = await bench.authority();

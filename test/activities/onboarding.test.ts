@@ -1,7 +1,6 @@
-import type { Authority } from '../../src/contracts/activities';
 import type { Operation } from '../../src/contracts/operations';
 import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, SignedPlan } from '../support/activity-environment';
 import { until } from '../support/by-hand';
 import { join } from '../simulator/client';
 
@@ -34,12 +33,12 @@ openBench((opened) => (bench = opened), {
   deployment: { pathsFilters: { europe: FILTER } },
 });
 
-const planFor = (secondary: string): Promise<Authority> =>
+const planFor = (secondary: string): Promise<SignedPlan> =>
   secondary === 'europe'
     ? bench.authorityOf('performanceSecondaryOnboarding', { ...ASKED, secondary, filter: 'inventory' }, 'wipe')
     : bench.authorityOf('drSecondaryOnboarding', { ...ASKED, secondary }, 'wipe');
 
-const joining = (secondary: string, authority: Authority) =>
+const joining = (secondary: string, authority: SignedPlan) =>
   ({ deployment: DEPLOYMENT, kind: 'dr', primary: 'east', secondary, authority }) as const;
 const enables = (cluster: string) => bench.calls(cluster, 'secondary/enable');
 const issued = () => bench.calls('east', 'primary/secondary-token');
@@ -47,15 +46,17 @@ const issued = () => bench.calls('east', 'primary/secondary-token');
 describe('the wipe of a cluster', () => {
   it('is refused where its approvals are older than they count, also where they became so while its token was issued', async () => {
     const authority = await planFor('north');
-    const action = () => void bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
-    action();
+    bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
     const details = { about: 'approvals too old', observed: holding('gate wipe was met at'), outcomeKnown: true };
     await bench.refusedUnsent('enableSecondary', joining('north', authority), 'NOT_APPROVED', { details });
     bench.history = { events: [] };
 
+    const now = Date.now.bind(Date);
+    const clock = jest.spyOn(Date, 'now');
+    const action = () => void clock.mockImplementation(() => now() + 9 * 3_600_000);
     bench.service.faults.add({ cluster: 'east', endpoint: ISSUE, when: 'after', action });
     await bench.refused('enableSecondary', joining('north', authority), 'NOT_APPROVED', { details });
-    bench.history = { events: [] };
+    clock.mockRestore();
     expect([issued(), enables('north')]).toEqual([1, 0]);
   });
 
@@ -205,7 +206,7 @@ it('a cluster is made primary by a plan that says so, or that wipes a secondary 
 });
 
 /** A plan that makes a cluster primary, as no assessment would give it here. */
-const enablingOf = (cluster: string, operation: Operation, gate: string): Promise<Authority> => {
+const enablingOf = (cluster: string, operation: Operation, gate: string): Promise<SignedPlan> => {
   const plan = bench.planOf([{ ...operation, on: bench.named(cluster) }]);
   return bench.approved({ plan, preconditions: [] }, gate);
 };

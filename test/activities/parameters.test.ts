@@ -1,12 +1,11 @@
 /** What an operator writes into the inventory or the input stands in the request; docs/endpoints.md records the names. */
 import { createHash } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { runbookPlan } from '../../src/contracts/payloads';
 import { DEPLOYMENT, failing, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, SignedPlan } from '../support/activity-environment';
 
 const KINDS = ['dr', 'performance'] as const;
 const DENY = { mode: 'deny' as const, paths: ['us-customers/'] };
@@ -229,7 +228,7 @@ describe('a secondary of another team', () => {
 
   const approved = () =>
     bench.authorityOf('drSecondaryOnboarding', { primary: 'east', outside: { id: ID, publicKey } }, 'wipe');
-  const issuing = (authority: Authority, more: object = {}) =>
+  const issuing = (authority: SignedPlan, more: object = {}) =>
     ({ deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', outside: { ...outside, ...more }, authority }) as const;
 
   it('is asked for by id and public key, and never together with a cluster of the inventory', () => {

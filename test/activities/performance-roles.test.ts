@@ -1,6 +1,5 @@
 /** Performance roles are changed, and secondaries re-pointed, only as an approved plan allows and while it is safe. */
-import type { Authority } from '../../src/contracts/activities';
-import type { Input } from '../support/activity-environment';
+import type { Input, SignedPlan } from '../support/activity-environment';
 import { demotePrimary, promoteSecondary, revokeSecondary } from '../../src/simulator/roles';
 import { ActivityBench, DEPLOYMENT, holding, replicating } from '../support/activity-environment';
 import { until } from '../support/by-hand';
@@ -23,17 +22,17 @@ afterEach(() => bench.stop());
 const assess = (more: object = {}) => bench.assess('performancePromotion', { to: 'europe', ...more });
 const approved = (more: object = {}) => bench.authorityOf('performancePromotion', { to: 'europe', ...more }, 'promote');
 const repointing = (more: object) => bench.assess('secondaryRepointing', more);
-const demotion = (authority: Authority) =>
+const demotion = (authority: SignedPlan) =>
   ({ kind: 'performance', deployment: DEPLOYMENT, cluster: 'east', otherCluster: 'europe', authority }) as const;
 const promotion = (
-  authority: Authority,
+  authority: SignedPlan,
   more: { readonly cluster?: string; readonly mode?: 'unplanned' | 'forced' } = {},
 ) => {
   const sides = { kind: 'performance', cluster: 'europe', otherCluster: 'east' } as const;
   return { deployment: DEPLOYMENT, ...sides, mode: 'planned', authority, ...more } as const;
 };
 /** A plan that gives addresses, as no assessment would give it for these. */
-async function byAddresses(...pairs: (readonly [on: string, to: string, filter?: string])[]): Promise<Authority> {
+async function byAddresses(...pairs: (readonly [on: string, to: string, filter?: string])[]): Promise<SignedPlan> {
   const operations = pairs.map(([on, to, detail = 'no paths filter']) => ({
     ...({ kind: 'performance', endpoint: 'secondary/update-primary', gate: 'repoint' } as const),
     detail: `by its known addresses; ${detail}`,
@@ -145,7 +144,7 @@ it('update-primary by token serves the secondary and the primary of the approved
   await bench.refusedUnsent('updatePrimary', { ...east, authority: promoting }, 'PRECONDITION_FAILED');
 
   const input = { ...pair, secondary: 'asia' } as const;
-  const refuses = (authority: Authority, more: object = {}) =>
+  const refuses = (authority: SignedPlan, more: object = {}) =>
     bench.refusedUnsent('updatePrimary', { ...input, authority, ...more }, 'NOT_APPROVED');
   const right = await bench.approved(await repointing(asia), 'repoint');
   await refuses(await bench.approved(await repointing({ ...asia, secondary: 'east' }), 'repoint'));

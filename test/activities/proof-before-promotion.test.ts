@@ -2,12 +2,11 @@
  * What a promotion wants proven: the other cluster is no primary, by its own word or by this run's fresh demotion, and, where
  * the plan accepts no loss, nothing is lost. What an input or a history that was forged, or sent again, says is not believed.
  */
-import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { DecisionAction } from '../../src/contracts/signals';
 import { demotePrimary } from '../../src/simulator/roles';
 import { clusters, DEPLOYMENT, drDemotion, drPromotion, holding, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, SignedPlan } from '../support/activity-environment';
 import type { ActivityEnd } from '../support/activity-events';
 import { decisionOf } from '../support/people';
 
@@ -17,8 +16,8 @@ const STATUS = 'GET /v1/sys/replication/dr/status';
 const DONE = { outcome: 'done' };
 
 let bench: ActivityBench;
-let none: Authority;
-let bounded: Authority;
+let none: SignedPlan;
+let bounded: SignedPlan;
 let token: OperationTokenReference;
 let setRolesBack: () => void;
 let history: ActivityBench['history'];
@@ -49,11 +48,11 @@ beforeEach(async () => {
 });
 
 const mode = (name: string) => bench.cluster(name).snapshotState().dr.mode;
-const promote = (authority: Authority) => bench.call('promoteSecondary', drPromotion(token, authority));
-const refuses = (authority: Authority, expected: object = {}, code = 'PRECONDITION_FAILED') =>
+const promote = (authority: SignedPlan) => bench.call('promoteSecondary', drPromotion(token, authority));
+const refuses = (authority: SignedPlan, expected: object = {}, code = 'PRECONDITION_FAILED') =>
   bench.refusedUnsent('promoteSecondary', drPromotion(token, authority), code, expected);
 /** East is to be primary again. */
-const back = async (authority: Authority) =>
+const back = async (authority: SignedPlan) =>
   ({
     ...drPromotion(await bench.operationToken('east'), authority),
     ...{ cluster: 'east', otherCluster: 'west' },

@@ -1,5 +1,5 @@
 /** Clients are kept still by the service's own quota, or by people's word; what the demotion saw of it is what proves no loss. */
-import type { Authority, QuotasBefore } from '../../src/contracts/activities';
+import type { QuotasBefore } from '../../src/contracts/activities';
 import { quotaName } from '../../src/contracts/names';
 import {
   clusters,
@@ -11,7 +11,7 @@ import {
   openBench,
   replicating,
 } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, SignedPlan } from '../support/activity-environment';
 import { findDeployment } from '../../src/inventory';
 import type { ActivityEnd } from '../support/activity-events';
 import { keepWriting } from '../support/faults';
@@ -19,7 +19,7 @@ import { keepWriting } from '../support/faults';
 const LICENCE = 'GET /v1/sys/license/status';
 
 let bench: ActivityBench;
-let quota: Authority;
+let quota: SignedPlan;
 let name: string;
 openBench((opened) => (bench = opened), {
   ...replicating(

@@ -1,10 +1,10 @@
 /** Re-pointing a secondary: public key, activation token and update-primary are one activity, and a filter keeps away what it kept. */
 import { follows } from '../../activities/joining/following';
-import type { Authority, PathsFilterFacts } from '../../src/contracts/activities';
+import type { PathsFilterFacts } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, clusters, DEPLOYMENT, holding, openBench, replicating } from '../support/activity-environment';
-import type { CallOptions } from '../support/activity-environment';
+import type { CallOptions, SignedPlan } from '../support/activity-environment';
 
 /** Calls since the test began: update-primary, issued activation tokens, revocations. */
 type Made = readonly [update: number, issue: number, revoke: number];
@@ -19,7 +19,7 @@ describe('a DR secondary', () => {
 
   let bench: ActivityBench;
   let token: OperationTokenReference;
-  let authority: Authority;
+  let authority: SignedPlan;
   /** The roles after the switchover: west is primary, and east, demoted, knows nobody. */
   let setRolesBack: () => void;
   let before: Made;
@@ -270,7 +270,7 @@ describe('a performance secondary that does not follow', () => {
 
   let bench: ActivityBench;
   let europe: SimulatedCluster;
-  let authority: Authority;
+  let authority: SignedPlan;
   const readings = { leaderChangeChance: 0, performanceSecondariesFollow: false };
   beforeEach(async () => {
     bench = await ActivityBench.start({

@@ -1,11 +1,10 @@
 /** What the activity that makes a root token verifies for itself: the approval, the invitation, the key. */
 import * as openpgp from 'openpgp';
-import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import pino from 'pino';
 import { sweepLedger } from '../../activities';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, SignedPlan } from '../support/activity-environment';
 import { newRecipient } from '../support/recipient';
 
 const newKey = async () => (await newRecipient()).publicKey;
@@ -36,7 +35,7 @@ describe('the generation of a root token', () => {
     return { plan, approvals: [await bench.approval('ceremony', plan.digest, 'grace', { verdict })] };
   }
 
-  const generate = (approved: Authority, more: Readonly<Record<string, unknown>> = {}) => ({
+  const generate = (approved: SignedPlan, more: Readonly<Record<string, unknown>> = {}) => ({
     ...{ deployment: DEPLOYMENT, cluster: 'east', ceremony, recipientPgpKey: key, authority: approved, envelopes },
     ...more,
   });

@@ -6,11 +6,10 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { SnapshotArchive } from '../../activities/snapshots/snapshots';
-import type { Authority } from '../../src/contracts/activities';
 import type { SnapshotEvent } from '../../src/contracts/names';
 import type { ServiceAnswer } from '../../src/simulator/messages';
 import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, SignedPlan } from '../support/activity-environment';
 
 const ENDPOINT = 'GET /v1/sys/storage/raft/snapshot';
 
@@ -35,7 +34,7 @@ function keepIn(to: string): void {
   Object.assign(bench.inventory.deployments.get(DEPLOYMENT)?.snapshot ?? {}, { to });
 }
 
-const asked = (cluster: string, event: SnapshotEvent, authority: Authority) =>
+const asked = (cluster: string, event: SnapshotEvent, authority: SignedPlan) =>
   ({ deployment: DEPLOYMENT, cluster, event, authority }) as const;
 
 /** What the service sends instead, once. */

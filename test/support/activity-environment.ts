@@ -26,9 +26,11 @@ import type {
   OperationTokenReference,
   Sealed,
 } from '../../src/contracts/ceremony';
+import { GATE_NAMES } from '../../src/contracts/gates';
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { Finding, StepContext } from '../../src/contracts/run-facts';
+import { UPDATES_FROM } from '../../src/contracts/signals';
 import type { SignalName, UpdateName } from '../../src/contracts/signals';
 import type { InputOf, TokenUse } from '../../src/contracts/runbook-inputs';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
@@ -98,7 +100,7 @@ export interface Generating {
   readonly ceremony: CeremonyHandle;
   readonly uses?: readonly TokenUse[];
   readonly recipientPgpKey?: string;
-  readonly authority?: Authority;
+  readonly authority?: SignedPlan;
   readonly envelopes: readonly unknown[];
   /** The shares that the run has collected, if they are not only these envelopes. */
   readonly held?: HeldShares;
@@ -123,8 +125,21 @@ export interface Failed {
   readonly details: Readonly<Record<string, unknown>>;
 }
 
+/** A plan with the documents that people signed for it, or that somebody forged. Activities get the numbers of their signals. */
+export interface SignedPlan {
+  readonly plan: Authority['plan'];
+  readonly approvals: readonly unknown[];
+}
+
 type Name = keyof RunbookActivities;
-export type Input<K extends Name> = Parameters<RunbookActivities[K]>[0];
+type Signed<I> = I extends { readonly authority: Authority }
+  ? Omit<I, 'authority'> & { readonly authority: SignedPlan | Authority }
+  : I extends { readonly wanted: WantedToken }
+    ? Omit<I, 'wanted'> & { readonly wanted: SignedToken }
+    : I;
+type SignedToken = WantedToken | (Omit<WantedToken, 'authority'> & { readonly authority: SignedPlan });
+/** The input of an activity, except that it has documents instead of the numbers of their signals. */
+export type Input<K extends Name> = Signed<Parameters<RunbookActivities[K]>[0]>;
 type Result<K extends Name> = Awaited<ReturnType<RunbookActivities[K]>>;
 /** The activity that assesses a runbook, and the runbooks that have one. */
 type Assess<R extends string> = Extract<Name, `assess${Capitalize<R>}`>;
@@ -157,13 +172,15 @@ export class ActivityBench {
   /** The history of the run, for activities that read it. */
   history: temporal.api.history.v1.IHistory = { events: [] };
   /** See {@link #recorded}. */
-  readonly #approved: { readonly content: { readonly document: string }; readonly at: number }[] = [];
+  readonly #approved: { readonly content: unknown; readonly at: number }[] = [];
   /** The error that Temporal returns instead of the history. */
   historyError: Error | undefined;
   /** Temporal has abandoned the current attempt and started the next. */
   isGivenUp = false;
   /** How often the description of a run was requested from Temporal. */
   descriptions = 0;
+  /** How often the history of a run was read from Temporal. */
+  historyReads = 0;
   /** Called on such a request, before Temporal answers. */
   onDescription: () => void = () => undefined;
   #attempt = 1;
@@ -340,9 +357,15 @@ export class ActivityBench {
     const environment = this.environment(info, step);
     environment.on('heartbeat', (details) => this.emitted.push(JSON.stringify(details)));
     const activity = this.activities[name] as unknown as (input: object) => Promise<Result<K>>;
+    const { authority, wanted } = input as { readonly authority?: SignedPlan; readonly wanted?: WantedToken };
+    const numbered = {
+      ...input,
+      ...(authority && { authority: this.#numbered(authority) }),
+      ...(wanted?.authority && { wanted: { ...wanted, authority: this.#numbered(wanted.authority) } }),
+    };
     try {
       options.onStart?.(() => environment.cancel());
-      const result: Result<K> = await environment.run<[object], Result<K>, typeof activity>(activity, input);
+      const result: Result<K> = await environment.run<[object], Result<K>, typeof activity>(activity, numbered);
       this.emitted.push(JSON.stringify(result));
       return result;
     } catch (error) {
@@ -398,7 +421,7 @@ export class ActivityBench {
   async assess<R extends Planned>(runbook: R, input: object = {}): Promise<Result<Assess<R>>> {
     const name = `assess${runbook[0]?.toUpperCase()}${runbook.slice(1)}` as Assess<R>;
     const parsed = RUNBOOK_INPUTS[runbook].parse({ deployment: DEPLOYMENT, reason: 'a test', ...input });
-    return this.call(name, { input: parsed });
+    return this.call(name, { input: parsed } as Input<Assess<R>>);
   }
 
   async readiness(options: CallOptions = {}): Promise<ReadinessResult> {
@@ -406,7 +429,7 @@ export class ActivityBench {
   }
 
   /** The plan from {@link assess} with approvals from {@link approved}. */
-  async authorityOf<R extends Planned>(runbook: R, input: object, ...gates: Gates): Promise<Authority> {
+  async authorityOf<R extends Planned>(runbook: R, input: object, ...gates: Gates): Promise<SignedPlan> {
     return this.approved((await this.assess(runbook, input)) as Assessment<unknown>, ...gates);
   }
 
@@ -427,7 +450,7 @@ export class ActivityBench {
   async approved(
     { plan, preconditions }: Pick<Assessment<unknown>, 'plan' | 'preconditions'>,
     ...gates: Gates
-  ): Promise<Authority> {
+  ): Promise<SignedPlan> {
     if (!plan) throw new Error(JSON.stringify(preconditions.filter(({ verdict }) => verdict === 'fail')));
     const asked = gates.map((each) => (typeof each === 'string' ? ([each] as const) : each));
     return { plan, approvals: await Promise.all(asked.map(([gate, by]) => this.approval(gate, plan.digest, by))) };
@@ -460,7 +483,7 @@ export class ActivityBench {
   }
 
   /** The plan of a switchover to west, with the approvals that its gates require. */
-  authority(more: object = {}): Promise<Authority> {
+  authority(more: object = {}): Promise<SignedPlan> {
     return this.authorityOf('drSwitchover', { to: 'west', ...more }, 'plan', ['go', 'henry']);
   }
 
@@ -503,7 +526,7 @@ export class ActivityBench {
   }
 
   /** Demotes east and promotes west, as the plan of a switchover allows. */
-  async switchOver(authority: Authority, token?: OperationTokenReference): Promise<void> {
+  async switchOver(authority: SignedPlan, token?: OperationTokenReference): Promise<void> {
     await this.call('demotePrimary', drDemotion(authority));
     await this.call('promoteSecondary', drPromotion(token ?? (await this.operationToken('west')), authority));
     this.service.advanceClock(1_000);
@@ -517,7 +540,7 @@ export class ActivityBench {
   }
 
   /** A generation with the key shares of a burst, up to the last one. */
-  async begun({ envelopes, uses, ...about }: Burst, wanted: WantedToken = { kind: 'operation-token', uses }) {
+  async begun({ envelopes, uses, ...about }: Burst, wanted: SignedToken = { kind: 'operation-token', uses }) {
     const { arrivals: shares } = this.shares(envelopes);
     const generation = { ...about, wanted, shares, attempts: [], rejected: [], tried: 0, lost: 0 };
     const started = await this.call('startGeneration', generation);
@@ -580,11 +603,12 @@ export class ActivityBench {
       completeGeneration: (input) => this.call('completeGeneration', input, options).catch(timedOut).then(keepFindings),
       settleGeneration: (input) => this.call('settleGeneration', input).then(keepFindings),
     };
+    const numbered = authority && { authority: this.#numbered(authority) };
     const wanted: WantedToken =
-      authority && recipientPgpKey !== undefined
+      numbered && recipientPgpKey !== undefined
         ? uses.length === 0
-          ? { kind: 'root-token', authority, recipientPgpKey }
-          : { kind: 'operation-token', uses, authority, recipientPgpKey }
+          ? { kind: 'root-token', ...numbered, recipientPgpKey }
+          : { kind: 'operation-token', uses, ...numbered, recipientPgpKey }
         : { kind: 'operation-token', uses };
     try {
       const made = await generations.generate(calls, { ...about, wanted }, held);
@@ -647,10 +671,12 @@ export class ActivityBench {
         workflowId.startsWith(recordWorkflowId(''))
           ? this.recordServer.handle(workflowId)
           : {
-              fetchHistory: () =>
-                this.historyError
+              fetchHistory: () => {
+                this.historyReads += 1;
+                return this.historyError
                   ? Promise.reject(this.historyError)
-                  : Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.history ?? this.#recorded()),
+                  : Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.history ?? this.#recorded());
+              },
               describe: () => this.#describe(workflowId, runId),
               query: () => Promise.resolve(this.statuses.length > 1 ? this.statuses.shift() : this.statuses[0]),
               signal: (name: SignalName, input: unknown) => Promise.resolve(void this.signaled(name, [input])),
@@ -663,11 +689,38 @@ export class ActivityBench {
     return { workflow, withAbortSignal: run, withDeadline: run } as unknown as Client;
   }
 
+  /**
+   * What a run passes on: the numbers of the signals that brought the documents, all of them for every gate. If a test signals
+   * approvals itself, a document that is not among them has a number that no signal has.
+   */
+  #numbered({ plan, approvals }: SignedPlan | Authority): Authority {
+    if (!isList(approvals)) return { plan, approvals };
+    const arrivals = approvals.map((each) => this.#arrivalOf(each));
+    return { plan, approvals: Object.fromEntries(GATE_NAMES.map((gate) => [gate, arrivals])) };
+  }
+
+  /** The number of the last signal that brought a document, or of the update that did. */
+  #arrivalOf(document: unknown): number {
+    const wanted = textOfPayload(defaultPayloadConverter.toPayload(document));
+    const events = this.#recorded().events ?? [];
+    const signals = events.flatMap(({ workflowExecutionSignaledEventAttributes: signal }) =>
+      signal?.signalName === 'approve' ? [textOfPayload(signal.input?.payloads?.[0])] : [],
+    );
+    if (signals.includes(wanted)) return signals.lastIndexOf(wanted) + 1;
+    const updates = events.flatMap(({ workflowExecutionUpdateAcceptedEventAttributes: update }) => {
+      const { name, args } = update?.acceptedRequest?.input ?? {};
+      return name === 'approve' ? [textOfPayload(args?.payloads?.[0])] : [];
+    });
+    if (updates.includes(wanted)) return UPDATES_FROM + updates.lastIndexOf(wanted) + 1;
+    if (hasApprovals(this.history)) return UPDATES_FROM;
+    this.#approved.push({ content: document, at: Date.now() });
+    return this.#approved.length;
+  }
+
   /** The history of the run. If the test signals no approval itself, each approval arrives when it is created. */
   #recorded(): temporal.api.history.v1.IHistory {
     const events = this.history.events ?? [];
-    if (events.some((event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'approve'))
-      return this.history;
+    if (hasApprovals(this.history)) return this.history;
     // Insert the approvals before the other events: the newest event is the test's own.
     const approved = this.#approved.map(({ content, at }) => signaledEvent('approve', content, undefined, at));
     return { events: events.toSpliced(events[0]?.workflowExecutionStartedEventAttributes ? 1 : 0, 0, ...approved) };
@@ -699,6 +752,18 @@ export function openBench(give: (opened: ActivityBench) => void, options?: Bench
   afterAll(() => bench?.stop());
 }
 
+function hasApprovals({ events }: temporal.api.history.v1.IHistory): boolean {
+  return events?.some((event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'approve') === true;
+}
+
+function textOfPayload(payload: temporal.api.common.v1.IPayload | undefined): string {
+  return Buffer.from(payload?.data ?? []).toString('utf8');
+}
+
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value);
+}
+
 /** A plan with these members, or with exactly this text, and its digest. */
 export function planWith(content: object | string): Authority['plan'] {
   const text = typeof content === 'string' ? content : JSON.stringify(content);
@@ -713,13 +778,13 @@ export const failing = ({ preconditions }: { readonly preconditions: readonly Ch
   preconditions.filter(({ verdict }) => verdict === 'fail');
 
 /** Input of `demotePrimary`: east is replaced by west. */
-export function drDemotion(authority: Authority) {
+export function drDemotion<A extends SignedPlan | Authority>(authority: A) {
   const sides = { cluster: 'east', otherCluster: 'west' } as const;
   return { kind: 'dr', deployment: DEPLOYMENT, ...sides, authority } as const;
 }
 
 /** Input of `promoteSecondary`: west replaces east. */
-export function drPromotion(token: OperationTokenReference, authority: Authority) {
+export function drPromotion<A extends SignedPlan | Authority>(token: OperationTokenReference, authority: A) {
   const sides = { cluster: 'west', otherCluster: 'east' } as const;
   return { kind: 'dr', mode: 'planned', deployment: DEPLOYMENT, ...sides, token, authority } as const;
 }

@@ -18,9 +18,9 @@ import { temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../su
 
 jest.setTimeout(240_000);
 
-/** The attacker's workflow: every call, all at once, each as a step of his own run. */
+/** The attacker's workflow: once the documents are in its history, every call at once, each as a step of its own run. */
 const ATTACK = `
-const { defaultPayloadConverter, proxyActivities, workflowInfo } = require('@temporalio/workflow');
+const { condition, defaultPayloadConverter, defineSignal, proxyActivities, setHandler, workflowInfo } = require('@temporalio/workflow');
 exports.interceptors = () => ({ outbound: [{
   scheduleActivity(input, next) {
     const { runId } = workflowInfo();
@@ -28,7 +28,10 @@ exports.interceptors = () => ({ outbound: [{
     return next({ ...input, headers: { step: defaultPayloadConverter.toPayload(step) } });
   },
 }] });
-exports.attack = async (calls) => {
+exports.attack = async (calls, documents) => {
+  let arrived = 0;
+  setHandler(defineSignal('approve'), () => { arrived += 1; });
+  await condition(() => arrived >= documents);
   return Promise.all(calls.map(async ({ name, taskQueue, input }) => {
     const activities = proxyActivities({ taskQueue, startToCloseTimeout: '90s', retry: { maximumAttempts: 1 } });
     try {
@@ -111,12 +114,13 @@ describe('a writer to the namespace', () => {
     return { calls, approvals, plan, token };
   }
 
-  async function attack(calls: readonly Call[], workflowId: string): Promise<readonly Outcome[]> {
-    return scenario.client.workflow.execute<(calls: readonly Call[]) => Promise<Outcome[]>>('attack', {
-      taskQueue: queue,
-      workflowId,
-      args: [calls],
-    });
+  /** The calls name approvals by their numbers, so the attacker sends the documents in the same order to his own run. */
+  async function attack(calls: readonly Call[], workflowId: string, documents: readonly unknown[]) {
+    const attacking = await scenario.client.workflow.start<
+      (calls: readonly Call[], sent: number) => Promise<Outcome[]>
+    >('attack', { taskQueue: queue, workflowId, args: [calls, documents.length] });
+    for (const each of documents) await attacking.signal('approve', each);
+    return attacking.result();
   }
 
   const sent = () =>
@@ -129,7 +133,9 @@ describe('a writer to the namespace', () => {
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
     const { calls, approvals, plan, token } = await copied();
     const { taskQueue } = scenario;
-    const base = { deployment: scenario.name, authority: { plan, approvals }, kind: 'dr' };
+    const numbers = [...approvals.keys()].map((index) => index + 1);
+    const authority = { plan, approvals: { plan: numbers, go: numbers } };
+    const base = { deployment: scenario.name, authority, kind: 'dr' };
     const promotion = { mode: 'planned', token: { source: 'sealed', cluster: 'west', value: token } };
     const made: Call[] = [
       { name: 'demotePrimary', taskQueue, input: { ...base, cluster: 'east', otherCluster: 'west' } },
@@ -137,7 +143,7 @@ describe('a writer to the namespace', () => {
     ];
     expect([typeof token, approvals.length, typeof plan]).toEqual(['string', 1, 'object']);
     const before = sent();
-    const outcomes = await attack([...made, ...calls.filter(dangerous)], `attack-${scenario.name}`);
+    const outcomes = await attack([...made, ...calls.filter(dangerous)], `attack-${scenario.name}`, approvals);
     expect(outcomes.length).toBeGreaterThan(2);
     for (const { name, code } of outcomes) expect([name, REFUSED.includes(code ?? '')]).toEqual([name, true]);
     expect(sent()).toEqual(before);
@@ -171,7 +177,7 @@ describe('a writer to the namespace', () => {
   it('does nothing with what the whole run left in its history, even under its Workflow ID', async () => {
     await run.approve('go', 'henry');
     expect(await run.report()).toMatchObject({ outcome: 'completed', loss: { loss: 'none' } });
-    const { calls } = await copied();
+    const { calls, approvals } = await copied();
     const tried = calls.filter(({ name }) => !['reads', 'people', 'open'].includes(GUARDS[name]));
     const roles = ['demotePrimary', 'promoteSecondary', 'updatePrimary'];
     const tokens = ['startGeneration', 'completeGeneration', 'deleteOperationTokens'];
@@ -180,8 +186,8 @@ describe('a writer to the namespace', () => {
     // Apart from the rest: with keys of his own in place a copied generation would be refused for another reason.
     const inviting = ({ name }: Call) => name === 'createCeremony';
     const others = tried.filter((call) => !inviting(call));
-    const outcomes = [...(await attack(others, scenario.workflowId))];
-    outcomes.push(...(await attack(tried.filter(inviting), scenario.workflowId)));
+    const outcomes = [...(await attack(others, scenario.workflowId, approvals))];
+    outcomes.push(...(await attack(tried.filter(inviting), scenario.workflowId, approvals)));
     for (const { name, code, result } of outcomes) {
       if (GUARDS[name] === 'own run') {
         // It may tidy up after itself: there is nothing of its own.

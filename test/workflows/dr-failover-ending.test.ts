@@ -72,7 +72,7 @@ async function endsEarly(
     needs.push(request.tokens?.(ROUTE));
     const tokens = { of: () => Promise.resolve({ source: 'batch', cluster: 'west' }) };
     const policy = { approvals: 1, approvers: ['grace'], validForMs: 1 };
-    const authority = { plan: { text: '', digest: '' }, approvals: [] };
+    const authority = { plan: { text: '', digest: '' }, approvals: {} };
     const approvals = new Approvals(run, input, { promote: policy }, authority);
     return { route, approvals, tokens } as never;
   });
@@ -123,7 +123,7 @@ it('service that was back, in a run that was taken over, has ended again: client
 });
 
 it('approvals that are too old for the promotion are asked for again outside of the outage', async () => {
-  const again = jest.mocked(passGate).mockResolvedValue(['anew']);
+  const again = jest.mocked(passGate).mockResolvedValue({ promote: [2] });
   const tooOld = ApplicationFailure.create({
     type: 'NOT_APPROVED',
     message: 'too old',

@@ -77,7 +77,7 @@ export class Approvals {
     // While clients have no primary, the run does not wait for a clock.
     if (!this.run.state.serviceIsOut)
       await awaitWindow(this.run, this.asked.window, `what gate ${gate} allows was not started`);
-    this.authority = { plan, approvals: [...approvals, ...more] };
+    this.authority = { plan, approvals: { ...approvals, [gate]: [...(approvals[gate] ?? []), ...(more[gate] ?? [])] } };
   }
 }
 

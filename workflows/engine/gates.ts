@@ -1,10 +1,8 @@
 import { workflowInfo } from '@temporalio/workflow';
-import type { Assessment } from '../../src/contracts/activities';
+import type { ApprovalNumbers, Assessment } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { withNext } from '../../src/contracts/receipts';
 import type { Attested, Receipt } from '../../src/contracts/run-facts';
-import { unwrapDocument } from '../../src/contracts/signals';
-import type { InboxItem } from '../../src/contracts/signals';
 import type { GateName } from '../../src/contracts/gates';
 import { checks } from './activity-calls';
 import { RunStopped } from './failures';
@@ -27,17 +25,19 @@ interface GateRequest {
 /**
  * Opens the gate and waits until its policy is met. While clients have no primary, no clock ends the wait: people are reminded.
  *
- * @returns the approvals as they arrived; dangerous activities verify them again
+ * @returns the numbers of the approvals that met it; dangerous activities read and verify them again
  * @throws RunStopped if somebody rejected, the time of the gate ran out, or the run was stopped
  */
-export async function passGate(run: Run, request: GateRequest): Promise<readonly unknown[]> {
-  const { gate, planDigest, again } = request;
+export async function passGate(run: Run, request: GateRequest): Promise<ApprovalNumbers> {
+  const { gate, planDigest, requestedBy = 'unknown', again } = request;
+  const { deployment } = run.state;
   const policy = request.gates[gate];
   if (!policy) throw new TypeError(`the assessment has no policy for gate ${gate}`);
   const record = (state: 'opened' | 'approved' | 'rejected' | 'expired', by: readonly Attested[] = []) =>
     run.state.fact({ kind: 'gate', gate, state, planDigest, by });
   const counted: Counted[] = [];
-  const metWith = run.gatesMet.get(keyOf(gate, planDigest));
+  const gateOfPlan = `${gate} ${planDigest}`;
+  const metWith = run.gatesMet.get(gateOfPlan);
   const openedAt = Date.now();
   let missing: readonly string[] = [
     `${policy.approvals} of ${policy.approvers.join(', ') || 'nobody: the people who may approve requested this run or have not joined'}`,
@@ -52,13 +52,25 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
 
   run.signals.on('approve', async (items) => {
     const fresh = items.filter((item) => {
-      const refusal = metWith && refusalWhereMet(gate, metWith, openedAt, item);
-      if (refusal) run.state.receipt({ signal: 'approve', arrival: item.arrival, verdict: 'refused', ...refusal });
-      return !refusal;
+      // What arrived in the same turn came before it: nobody could know yet that the gate opens.
+      const isEarly = metWith !== undefined && item.receivedAt <= openedAt;
+      if (isEarly) run.state.receipt({ signal: 'approve', arrival: item.arrival, ...sentBefore(gate) });
+      return !isEarly;
     });
     if (fresh.length === 0) return;
-    const known = await checkApprovals(run, request, counted, fresh);
+    const asked = {
+      deployment,
+      gate,
+      planDigest,
+      requestedBy,
+      metWith,
+      accepted: counted.map(({ arrival }) => arrival),
+    };
+    const known = await giveReceipts(run.state, 'approve', fresh, (arrived) =>
+      checks.checkApprovals({ ...asked, arrived }),
+    );
     if (!known) return;
+    counted.push(...known.verdicts.filter(({ accepted }) => accepted));
     ({ satisfied, missing, approvedBy, rejectedBy } = known);
     if (!satisfied && !rejectedBy) show();
   });
@@ -76,59 +88,27 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
       throw run.stop(new RunStopped(rejectedBy.name, `rejected at gate ${gate}`));
     }
     record('approved', approvedBy);
-    const signed = counted.flatMap(({ document }) => document ?? []);
-    run.gatesMet.set(keyOf(gate, planDigest), new Set([...(metWith ?? []), ...signed]));
-    return counted.map(({ approval }) => approval);
+    run.gatesMet.set(gateOfPlan, [...(metWith ?? []), ...counted.flatMap(({ digest }) => digest ?? [])]);
+    return { [gate]: counted.map(({ arrival }) => arrival) };
   } finally {
     run.signals.on('approve', undefined);
     run.state.waitOver(`gate:${gate}`);
   }
 }
 
-function keyOf(...parts: readonly unknown[]): string {
-  return JSON.stringify(parts.map(unwrapDocument));
-}
-
 /** Approvers of a gate that opens again must know that it does. So earlier documents do not count any more, whoever vouches for them. */
-function refusalWhereMet(
-  gate: GateName,
-  metWith: ReadonlySet<string>,
-  openedAt: number,
-  { input, receivedAt }: InboxItem,
-): Pick<Receipt, 'code' | 'text'> | undefined {
+function sentBefore(gate: GateName): Pick<Receipt, 'verdict' | 'code' | 'text'> {
   const again = `approve or reject again: \`${nextCommandOf.approve(workflowInfo().workflowId, gate)}\``;
-  if (metWith.has(keyOf(input)))
-    return { code: 'repeated', text: withNext(`gate ${gate} was already met with this document`, again) };
-  // What arrived in the same turn came before it: nobody could know yet that the gate opens.
-  if (receivedAt > openedAt) return undefined;
-  return { code: 'sent-before', text: withNext(`sent before gate ${gate} was opened again`, again) };
+  return {
+    verdict: 'refused',
+    code: 'sent-before',
+    text: withNext(`sent before gate ${gate} was opened again`, again),
+  };
 }
 
 /** An approval that counts. */
 interface Counted {
   readonly arrival: number;
-  /** As it arrived. If the server vouches for the sender: with the number of the signal, by which it can be found again. */
-  readonly approval: unknown;
-  /** Identifies a signed document that is sent again. */
-  readonly document: string | undefined;
-}
-
-async function checkApprovals(
-  run: Run,
-  { gate, planDigest, requestedBy = 'unknown' }: GateRequest,
-  counted: Counted[],
-  items: readonly InboxItem[],
-) {
-  const { deployment } = run.state;
-  const accepted = counted.map(({ arrival }) => arrival);
-  const known = await giveReceipts(run.state, 'approve', items, (arrived) =>
-    checks.checkApprovals({ deployment, gate, planDigest, requestedBy, accepted, arrived }),
-  );
-  for (const { arrival, accepted: counts, by } of known?.verdicts ?? []) {
-    const item = items.find((each) => each.arrival === arrival);
-    if (!counts || !item) continue;
-    const approval = by?.how === 'principal' ? { approval: item.input, arrival } : item.input;
-    counted.push({ arrival, approval, document: by?.how === 'signed' ? keyOf(item.input) : undefined });
-  }
-  return known;
+  /** Of a signed document. */
+  readonly digest?: string | undefined;
 }

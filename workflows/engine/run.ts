@@ -32,8 +32,10 @@ const arrivedText = (step: string) =>
 
 /** One execution of a runbook: its steps, what people send to it, and how it stops. */
 export class Run {
-  /** By gate and plan: the signed approvals that already met it. When the gate opens again, they are still as old. */
-  readonly gatesMet = new Map<string, ReadonlySet<string>>();
+  /**
+   * By gate and plan: the digests of the signed approvals that already met it. When the gate opens again, they are still as old.
+   */
+  readonly gatesMet = new Map<string, readonly string[]>();
   #held: HeldClients | undefined;
   readonly #parking: Parking;
   #scope: CancellationScope | undefined;

@@ -1,5 +1,5 @@
 import { READ_AGAIN, READ_AND_CHECK } from '../../src/moves/every-run';
-import type { Assessment } from '../../src/contracts/activities';
+import type { ApprovalNumbers, Assessment } from '../../src/contracts/activities';
 import type { CeremonyTarget, KeptToken } from '../../src/contracts/ceremony';
 import type { PlanDocument } from '../../src/contracts/plan';
 import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inputs';
@@ -152,7 +152,7 @@ function unlessRefused<R>(assessed: Assessment<R>): Assessment<R> {
 
 /** The answers to one plan. */
 interface Answered {
-  readonly approvals: readonly unknown[];
+  readonly approvals: ApprovalNumbers;
   readonly tokens: OperationTokens | undefined;
   /** Whether people, or the window, may have been waited for. What was read before is out of date then. */
   readonly waited: boolean;
@@ -169,9 +169,9 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   const tokens = need && tokensFor(run, input, need, plan);
   await tokens?.ceremony?.ready();
   if (gate !== undefined || tokens?.ceremony) run.state.enterPhase('waiting-for-people');
-  const open = async (): Promise<readonly unknown[]> => {
+  const open = async (): Promise<ApprovalNumbers> => {
     await request.beforeGate?.(route);
-    if (gate === undefined) return [];
+    if (gate === undefined) return {};
     const [{ gates }, { requestedBy }, { endsOutage }] = [assessed, input, request];
     return passGate(run, { gate, gates, planDigest: plan.digest, requestedBy, endsOutage });
   };

@@ -31,8 +31,8 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
   // 2. Enable.
   run.state.enterPhase('working');
   await enablePrimary(run, { deployment, kind, cluster }, approvals, 'plan');
-  // Without approvals it was primary before this run, so it is not this run's to undo.
-  if (approvals.authority.approvals.length === 0) run.state.left.settle(PREPARED.primary);
+  // If no gate was needed, it was primary before this run, so it is not this run's to undo.
+  if (approvals.authority.approvals.plan === undefined) run.state.left.settle(PREPARED.primary);
 
   // 3. Verify that the cluster serves again after the restart that this causes.
   await run.skippableStep(

@@ -3,7 +3,7 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import type { ActivityDependencies } from '../../../activities';
-import { currentExecution, interceptActivities, toFailure } from '../../../activities/execution';
+import { currentExecution, oncePerAttempt, interceptActivities, toFailure } from '../../../activities/execution';
 import type { Execution } from '../../../activities/execution';
 import { ERROR_CODES, RunbookError } from '../../../src/errors';
 import type { ErrorCode } from '../../../src/errors';
@@ -90,6 +90,21 @@ describe('an activity', () => {
     const activity = async (_input: object) => currentExecution().run;
     const seen = await environment().run(activity, { run: { ns: 'other', wid: 'other', rid: 'other' } });
     expect(seen).toEqual({ ns: 'default', wid: 'deployment:payments', rid: RUN });
+  });
+
+  it('remembers what it read until the end of its attempt; a failed read is tried again', async () => {
+    const remembered = oncePerAttempt<string>();
+    const read = jest.fn(async () => 'read');
+    read.mockRejectedValueOnce(new Error('not now'));
+    const attempt = () =>
+      inside(environment(), async () => {
+        await remembered('one', read).catch(() => undefined);
+        return [await remembered('one', read), await remembered('one', read), await remembered('two', read)];
+      });
+    expect(await attempt()).toEqual(['read', 'read', 'read']);
+    expect(read).toHaveBeenCalledTimes(3);
+    await attempt();
+    expect(read).toHaveBeenCalledTimes(5);
   });
 
   const rightBefore = () => {

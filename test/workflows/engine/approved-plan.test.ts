@@ -1,6 +1,6 @@
 /** What becomes of an approval while time passes: windows that end, plans that change, holders who were asked for less. */
 import { ApplicationFailure } from '@temporalio/common';
-import type { Assessment } from '../../../src/contracts/activities';
+import type { ApprovalNumbers, Assessment } from '../../../src/contracts/activities';
 import type { CeremonyTarget } from '../../../src/contracts/ceremony';
 import { APPROVALS_TOO_OLD } from '../../../src/contracts/plan';
 import { approvePlan } from '../../../workflows/procedures/approved-plan';
@@ -91,12 +91,12 @@ const opened = () => gate.mock.calls.map(([, request]) => [request.gate, request
 beforeEach(() => {
   jest.useFakeTimers({ now: START });
   collected = [];
-  gate.mockReset().mockResolvedValue([]);
+  gate.mockReset().mockResolvedValue({});
 });
 afterEach(() => jest.useRealTimers());
 
 /** Passes a gate so late that the window is over. */
-const late = (approvals: readonly string[] = []) => {
+const late = (approvals: ApprovalNumbers = {}) => {
   jest.advanceTimersByTime(LATER);
   return Promise.resolve(approvals);
 };
@@ -115,11 +115,11 @@ describe('a change window', () => {
   it('has ended for what a further gate allows after it; not inside an outage', async () => {
     const world = reading([west]);
     const { approvals } = await approve(world, { window: WINDOW });
-    gate.mockImplementationOnce(() => late()).mockImplementationOnce(() => late(['anew']));
+    gate.mockImplementationOnce(() => late()).mockImplementationOnce(() => late({ force: [7] }));
     await expect(approvals.further('force')).rejects.toBeInstanceOf(RunStopped);
     Object.assign(world.run.state, { serviceIsOut: true });
     await approvals.further('force');
-    expect(approvals.authority.approvals).toEqual(['anew']);
+    expect(approvals.authority.approvals).toEqual({ force: [7] });
   });
 
   it('that was waited for makes what was read old, also where nobody was asked', async () => {
@@ -156,13 +156,13 @@ describe('approvals that an activity judges too old right before a change', () =
 
 describe('a plan that changed while people were waited for', () => {
   it('is approved again, and not by what people said of the plan before', async () => {
-    gate.mockResolvedValueOnce(['of west']).mockResolvedValueOnce(['of north']);
+    gate.mockResolvedValueOnce({ promote: [1] }).mockResolvedValueOnce({ promote: [2] });
     const { approvals } = await approve(reading([west, north]));
     expect(opened()).toEqual([
       ['promote', 'west'],
       ['promote', 'north'],
     ]);
-    expect(approvals.authority).toMatchObject({ plan: { digest: 'north' }, approvals: ['of north'] });
+    expect(approvals.authority).toMatchObject({ plan: { digest: 'north' }, approvals: { promote: [2] } });
   });
 
   const need =
