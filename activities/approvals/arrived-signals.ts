@@ -145,7 +145,7 @@ function principalOf({ principal }: HistoryEvent): Principal | undefined {
 }
 
 /** The refusal of a document that is not in the history of this run. */
-export function noSuchSignal(): RunbookError {
+function noSuchSignal(): RunbookError {
   return new RunbookError(
     'DOCUMENT_INVALID',
     'The document is refused: the history of this run contains no such signal with this content.',

@@ -110,7 +110,7 @@ export function verifiedApprovals(gate: GateName, planDigest: string, numbers: r
 
 /**
  * A signature says nothing about the signal that brought it: sent again, the document is no younger. Anything else is
- * attested by the server's record of that very signal, or by nobody.
+ * attested by the server's record of that very signal, or not at all.
  */
 function countsSince({ how, digest }: VerifiedApproval, signal: ArrivedSignal, all: readonly ArrivedSignal[]): number {
   const first = how === 'signed' ? all.find(({ content }) => digestOfSigned(content) === digest) : signal;
