@@ -27,7 +27,7 @@ const LAYERS = [
   { folder: 'src/holder-page', may: [...SHARED, 'src/documents'], never: NOT_FOR_BROWSERS },
   { folder: 'src/keys', may: [...SHARED, 'src/contracts', 'src/documents'], never: NO_TEMPORAL },
   { folder: 'src/inventory', may: [...SHARED, 'src/contracts', 'src/documents', 'src/keys'], never: NO_TEMPORAL },
-  { folder: 'src/words', may: ['src/contracts'], never: NOT_FOR_BROWSERS },
+  { folder: 'src/words', may: ['src/contracts', 'src/moves'], never: NOT_FOR_BROWSERS },
   { folder: 'src/report', may: [...SHARED, 'src/contracts', 'src/moves', 'src/keys'], never: /^$/ },
   // The engine knows Temporal and people; the procedures know replication and serve several runbooks.
   {

@@ -249,7 +249,12 @@ function failoverPlan(
   const followers = performanceSecondaries.toSorted(byName);
   const hook = fencing === 'hook';
   const now = to.cluster;
-  const tokens = { source: tokenSource, kept, clusters: [now, ...others.map(({ cluster }) => cluster).toSorted()] };
+  const tokens = {
+    source: tokenSource,
+    kept,
+    recovery: to.seal?.recovery,
+    clusters: [now, ...others.map(({ cluster }) => cluster).toSorted()],
+  };
   const alsoGone = [...new Set(input.alsoGone ?? [])].sort();
   const identity = ({ cluster }: ClusterObservation) =>
     identityOfMember(findCluster(deployment, cluster), to.dr?.setId);

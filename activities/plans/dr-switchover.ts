@@ -263,7 +263,12 @@ function movesOf(
   { quiesce, snapshot }: { readonly quiesce: readonly Move[]; readonly snapshot: Move | false },
 ): Listed<Move> {
   const [old, now] = [from.cluster, to.cluster];
-  const tokens = { source, kept, clusters: [now, old, ...drSecondaries.map(({ cluster }) => cluster)] };
+  const tokens = {
+    source,
+    kept,
+    recovery: to.seal?.recovery,
+    clusters: [now, old, ...drSecondaries.map(({ cluster }) => cluster)],
+  };
   const follow = (primary: Named, on: Named) => repointing('dr', 'plan', on, primary);
   const promotion = (on: Named, other: Named) =>
     ({ kind: 'dr', endpoint: 'secondary/promote', gate: 'plan', on, with: other }) as const;

@@ -80,7 +80,7 @@ export async function assessReplicationTeardown(
     secondary: [CONNECTION.none, ...(inUse ? [CONNECTION.any] : [])],
   };
   const endpoints = { primary: 'primary/disable', secondary: 'secondary/disable' } as const;
-  const needs = { source: tokens?.source, clusters: [cluster] };
+  const needs = { source: tokens?.source, recovery: seen.seal?.recovery, clusters: [cluster] };
   const moves: Listed<Move> = [
     ...asking(needs),
     readingAfterWait,
@@ -303,10 +303,11 @@ function idKnown({ kind }: InputOf<'secondaryDecommission'>, primary: ClusterObs
 function decommissionMoves(
   { kind }: InputOf<'secondaryDecommission'>,
   { primary, id, secondary: cluster, afterwards, tokenSource: source }: DecommissionRoute,
-  on: { readonly primary: Named; readonly secondary: Named | undefined },
+  on: { readonly primary: Named; readonly secondary: ClusterObservation | undefined },
 ): Listed<Move> {
   const name = cluster ?? id;
-  const tokens = { source, clusters: cluster === undefined ? [] : [cluster] };
+  const recovery = on.secondary?.seal?.recovery;
+  const tokens = { source, recovery, clusters: cluster === undefined ? [] : [cluster] };
   const ended: Listed<Move> =
     cluster === undefined || on.secondary === undefined || afterwards === 'nothing'
       ? []

@@ -33,7 +33,7 @@ export async function assessMerkleCheck(
   const base = observed.base();
   if (role.verdict === 'fail') return { ...base, preconditions: [role] };
   const { source: tokenSource, checks, warnings } = await observed.tokens(cluster, [MERKLE_CHECK]);
-  const needs = { source: tokenSource, clusters: [cluster] };
+  const needs = { source: tokenSource, recovery: target.seal?.recovery, clusters: [cluster] };
   return {
     ...base,
     preconditions: [role, noReindexUnderWay(reindex, cluster), ...checks],
@@ -62,7 +62,7 @@ export async function assessDrReindex(request: PlanInput<'drReindex'>): Promise<
   if (role.verdict === 'fail') return { ...base, preconditions: [role] };
   const alive = aliveByHeartbeat(target, 'dr', observed.deployment.limits.heartbeatAgeMs);
   const { source: tokenSource, checks, warnings } = await observed.tokens(cluster, [MERKLE_CHECK, REINDEX]);
-  const needs = { source: tokenSource, clusters: [cluster] };
+  const needs = { source: tokenSource, recovery: target.seal?.recovery, clusters: [cluster] };
   const reindexing = {
     ...({ kind: 'dr', endpoint: 'secondary/reindex', gate: 'reindex', on: target } as const),
     detail: reindexDetail({ diff, force, skipFlush }),

@@ -275,12 +275,12 @@ function warningsOf({ cluster, primary: serving, former, snapshot, filter: known
 
 function movesOf(
   { kind, cluster, primary, former: mode, tokenSource: source, filter, hooks }: RejoinRoute,
-  sides: { readonly former: Named; readonly primary: Named },
+  sides: { readonly former: ClusterObservation; readonly primary: Named },
   snapshot: Move | false,
   detail: string | undefined,
 ): Listed<Move> {
   const demotes = mode === 'primary';
-  const tokens = { source, clusters: [cluster] };
+  const tokens = { source, recovery: sides.former.seal?.recovery, clusters: [cluster] };
   const pair = { on: sides.former, with: sides.primary };
   const joins = { operations: [repointing(kind, 'unfence', pair.on, pair.with, detail)] };
   return [

@@ -185,7 +185,7 @@ function movesOf(
   { primary, secondary }: Pick<Pair, 'primary' | 'secondary'>,
   known: KnownFilter | undefined,
 ): Listed<Move> {
-  const tokens = { source, clusters: [cluster] };
+  const tokens = { source, recovery: secondary.seal?.recovery, clusters: [cluster] };
   const kept = known && (known.filter ?? 'none');
   const byToken = known && describeFilter(known.filter);
   const detail = form === 'token' ? byToken : addressesDetail(kept, addresses);

@@ -1,7 +1,4 @@
-import { allowedAt, operationText } from '../moves/operations';
-import { planStepText } from '../moves/steps';
 import type { PlanDocument, RunbookPlan } from '../contracts/plan';
-import { runbookPlan } from '../contracts/payloads';
 import type { ReadinessPoint } from '../contracts/readiness';
 import {
   counted,
@@ -11,12 +8,12 @@ import {
   jsonIn,
   jsonText,
   oneLine,
-  escapeUntrusted,
   terminalText,
   unmarked,
 } from '../contracts/words';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
+import { gateTitle, planText, readPlan, UNSIGNED_FINDINGS, unsignedFindings } from '../words/plan';
 import { columns } from './text';
 
 /**
@@ -24,64 +21,40 @@ import { columns } from './text';
  * A plan of unknown shape is shown as its raw text.
  */
 export function approvalLines({ text, digest: given }: PlanDocument, gate: string): string[] {
-  const content = inLines(jsonIn(text));
   const digest = oneLine(given);
-  const plan = runbookPlan.safeParse(content);
-  if (plan.success)
-    return contentLines(
-      plan.data,
-      `Gate "${gate}" of ${plan.data.runbook}, deployment ${plan.data.deployment}, plan ${digest}`,
-      gate,
-    );
+  const plan = readPlan(text);
+  if (plan !== undefined) return contentLines(plan, `${gateTitle(gate, plan)}, plan ${digest}`, gate);
+  const content = inLines(jsonIn(text));
   return [
-    `Gate "${gate}", plan ${digest}:`,
+    `${gateTitle(gate, plan)}, plan ${digest}:`,
     `  Its text: ${content === undefined ? oneLine(text) : jsonText(content)}`,
   ];
 }
 
 /** @param gate - the gate that is open; undefined: every gate of the plan */
 function contentLines(plan: RunbookPlan, heading: string, gate?: string): string[] {
-  const { clusters, operations, warnings, steps, choices, requestedBy } = plan;
-  const gates = gate === undefined ? [...new Set(operations.map((each) => each.gate))] : [gate];
-  // The person who starts a run can name anybody.
-  const requester =
-    requestedBy === undefined ? 'not named' : `${escapeUntrusted(requestedBy)}, as claimed at the start; unverified`;
+  const { requestedBy, reason, inventory, allowed, warnings, clusters, choices, steps } = planText(plan, gate);
   return [
     heading,
-    `  Requested by: ${requester}`,
-    `  Reason: ${escapeUntrusted(plan.reason)}`,
-    ...(plan.inventory === undefined ? [] : [`  Inventory: ${plan.inventory}`]),
-    ...gates.flatMap((each) => allowedLines(each, plan)),
-    ...warnings.flatMap((warning) => terminalText(`IMPORTANT: ${warning}`, '  ')),
-    ...columns(
-      clusters.map(({ cluster, clusterId, version, dr, performance }) => [
-        ...[`  ${cluster}`, `DR ${dr}, performance ${performance}`, version, clusterId],
-      ]),
-    ),
-    ...Object.entries(choices).map(([name, choice]) => `  ${name}: ${choice}`),
+    `  Requested by: ${requestedBy}`,
+    `  Reason: ${reason}`,
+    ...(inventory === undefined ? [] : [`  Inventory: ${inventory}`]),
+    ...allowed.flatMap(({ title, operations }) => [
+      `  ${title}`,
+      ...operations.flatMap((operation) => terminalText(`- ${operation}`, '    ')),
+    ]),
+    ...warnings.flatMap((warning) => terminalText(warning, '  ')),
+    ...columns(clusters.map(([cluster = '', ...facts]) => [`  ${cluster}`, ...facts])),
+    ...choices.map((choice) => `  ${choice}`),
     '  Steps',
-    ...steps.flatMap((step, index) => terminalText(`${index + 1}. ${planStepText(step)}`, '    ')),
-  ];
-}
-
-/** What an approval of one gate allows: nothing that another gate opens. */
-function allowedLines(gate: string, plan: RunbookPlan): string[] {
-  const allowed = allowedAt(gate, plan);
-  if (allowed.length === 0) return [`  Approving gate "${gate}" allows no change by itself`];
-  return [
-    `  Approving gate "${gate}" allows this run to do only the following`,
-    ...allowed.flatMap((each) => terminalText(`- ${operationText(each, plan)}`, '    ')),
+    ...steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '    ')),
   ];
 }
 
 /** Findings of the run, apart from the plan: anybody who can write to the namespace can forge them. */
 export function unsignedLines(findings: readonly Finding[]): string[] {
-  const shown = findings.filter(({ severity }) => severity !== 'info');
-  if (shown.length === 0) return [];
-  return [
-    'The run also reports the following. It is not part of the plan, not signed, and not covered by your approval:',
-    ...shown.flatMap(({ severity, text }) => terminalText(`${severity}: ${text}`, '  ')),
-  ];
+  const shown = unsignedFindings(findings);
+  return shown.length === 0 ? [] : [UNSIGNED_FINDINGS, ...shown.flatMap((text) => terminalText(text, '  '))];
 }
 
 /** A plan as `runbook plan` prints it. */

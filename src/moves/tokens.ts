@@ -1,3 +1,4 @@
+import { keyShares } from '../contracts/words';
 import type { Move } from './move';
 
 /* Operation tokens: obtained before the steps that need them, and deleted at the end. */
@@ -19,16 +20,23 @@ export interface Tokens {
   readonly source?: 'batch' | 'ceremony' | 'provided' | undefined;
   /** The cluster whose token the record keeps. */
   readonly kept?: { readonly cluster: string } | undefined;
+  /** The cluster unseals itself: its holders have recovery key shares. */
+  readonly recovery?: boolean | undefined;
   /** Every cluster whose token may be needed. */
   readonly clusters: readonly string[];
 }
 
 /** How people are asked for the tokens. */
-export function asking({ source, kept, clusters }: Tokens): Move[] {
+export function asking({ source, kept, recovery, clusters }: Tokens): Move[] {
   const asked = clusters.filter((each) => each !== kept?.cluster);
   if (source === undefined || source === 'batch' || asked.length === 0) return [];
   return source === 'ceremony'
-    ? [{ step: INVITE, note: `for an operation token on ${asked.join(', ')}` }]
+    ? [
+        {
+          step: INVITE,
+          note: `for an operation token on ${asked.join(', ')}, from the holders' ${keyShares(recovery)}`,
+        },
+      ]
     : [{ step: ASK_FOR_TOKENS, note: `people generate them on ${asked.join(', ')}` }, { step: READ_ROLES }];
 }
 

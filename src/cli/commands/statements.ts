@@ -8,6 +8,7 @@ import { escapeUntrusted } from '../../contracts/words';
 import { GATE_NAMES } from '../../contracts/gates';
 import { RunbookError } from '../../errors';
 import { failoverInputDigest } from '../../keys';
+import { noRightWarnings, notAskedWarnings } from '../../words/plan';
 import { newCommand, withRunSession } from '../command';
 import { approvalLines, unsignedLines } from '../render-plan';
 import { describe, readAnsweredView } from '../run';
@@ -75,13 +76,10 @@ function approveCommand(host: CommandHost): Command {
           needed: planDigest,
           next: 'Nothing was sent. Read the current plan: run the command without --plan-digest and --yes.',
         });
-      const noRight = verdict === 'approve' ? noRightLines(status, gate, name) : [];
+      const noRight = verdict === 'approve' ? noRightWarnings(status, gate, name) : [];
       for (const line of [...noRight, ...approvalLines(plan, gate), ...unsignedLines(status.findings)])
         context.err(line);
-      if (!status.waiting.some((each) => each.for === 'approval' && each.gate === gate))
-        context.err(
-          `IMPORTANT: the run does not ask for gate "${gate}" now. Your statement counts from now on, and is checked as soon as the run asks.`,
-        );
+      for (const line of notAskedWarnings(status, gate)) context.err(line);
       if (yes !== true)
         await confirmed(context, `Type "${verdict}" to ${verdict} gate "${gate}"`, {
           word: verdict,
@@ -101,24 +99,6 @@ function gateName(given: string): string {
   throw new InvalidArgumentError(
     `${close === undefined ? '' : `Did you mean ${close}? `}Allowed choices are ${GATE_NAMES.join(', ')}.`,
   );
-}
-
-/**
- * What a person must know who approves a gate and is not among those who may: said before the plan and the passphrase. Only
- * said, because who may approve can have changed since the gate was opened.
- */
-function noRightLines({ waiting }: RunStatus, gate: string, name: string): string[] {
-  const open = waiting.flatMap((each) => (each.for === 'approval' && each.gate === gate ? [each] : []));
-  return open.flatMap(({ missing, approved }) => {
-    const listed = missing.flatMap((text) => /^\d+(?: more)? of (.+)$/.exec(text)?.[1]?.split(', ') ?? []);
-    if (listed.length === 0 || listed.includes(name)) return [];
-    const why = approved.some((each) => each.name === name)
-      ? 'has approved it already'
-      : 'was not among the people who may approve it when it was opened';
-    return [
-      `IMPORTANT: ${escapeUntrusted(name)} ${why}. Gate "${gate}" waits for ${escapeUntrusted(missing.join('; '))}.`,
-    ];
-  });
 }
 
 /** The plan of the newest run, with its digest verified. */
