@@ -100,6 +100,9 @@ export const ERROR_CODES = {
   TOKEN_ORPHANED: facts('A token may exist that nobody holds.', false, false),
   REPORT_UNAVAILABLE: facts('The run cannot return its report now.', true),
   TOKEN_SOURCE_UNAVAILABLE: facts('No operation token is available from the chosen source.'),
+  // The gateway's mailbox
+  REQUEST_REFUSED: facts('The gateway refused a signed request because of its key, name, time or form.'),
+  GATEWAY_UNAVAILABLE: facts('The gateway could not be reached, or is too busy to answer.', true, false),
   INTERNAL: facts('A defect in this program.', false, false),
 } as const satisfies Record<string, ErrorCodeFacts>;
 

@@ -46,6 +46,7 @@ const EXIT_OF_ERROR: Readonly<Partial<Record<ErrorCode, ExitCode>>> = {
   NOT_APPROVED: EXIT.refused,
   DOCUMENT_INVALID: EXIT.refused,
   KEY_STORAGE_REFUSED: EXIT.refused,
+  REQUEST_REFUSED: EXIT.refused,
   SEAL_KEY_MISSING: EXIT.refused,
   UNKNOWN_DEPLOYMENT: EXIT.notFound,
   UNKNOWN_CLUSTER: EXIT.notFound,

@@ -17,6 +17,7 @@ export const DOCUMENT_TYPES = {
   control: 'runbooks-control-v1',
   rehearsal: 'runbooks-rehearsal-v1',
   rehearsalShare: 'runbooks-rehearsal-share-v1',
+  request: 'runbooks-request-v1',
 } as const;
 export type DocumentType = (typeof DOCUMENT_TYPES)[keyof typeof DOCUMENT_TYPES];
 
