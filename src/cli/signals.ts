@@ -3,15 +3,13 @@ import type { Command } from 'commander';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError, WorkflowUpdateFailedError, isGrpcServiceError } from '@temporalio/client';
-import type { z } from 'zod';
-import { inputMistakes } from '../contracts/runbook-inputs';
 import { nextCommandOf } from '../contracts/next-commands';
-import { approvalPayload, controlPayload, decisionPayload } from '../contracts/payloads';
 import type { Receipt } from '../contracts/run-facts';
 import { SEND_AGAIN, SIGNALS, UPDATES, UPDATES_FROM } from '../contracts/signals';
 import type { SignalName } from '../contracts/signals';
 import { RunbookError } from '../errors';
-import { DOCUMENT_TYPES, signDocument } from '../documents/documents';
+import { signStatement, statementPayload } from '../documents/statements';
+import type { StatementMembers, StatementType } from '../documents/statements';
 import { firstValue } from '../report/run-history';
 import { number, printResult, withRun, withServerOptions } from './command';
 import type { ServerOptions } from './command';
@@ -72,17 +70,6 @@ export function withStatementOptions(command: Command): Command {
   return withServerOptions(withRun(command));
 }
 
-/** The statements that people send to a run: each with its name in a sentence, and its schema. */
-const STATEMENTS = {
-  approval: ['The approval', approvalPayload],
-  decision: ['The decision', decisionPayload],
-  control: ['The order', controlPayload],
-} as const;
-type StatementType = keyof typeof STATEMENTS;
-type StatementMembers<T extends StatementType> = {
-  readonly [M in keyof Omit<z.input<(typeof STATEMENTS)[T][1]>, 'ns' | 'wid' | 'rid' | 'iat'>]: unknown;
-};
-
 /** One run of a Workflow ID. */
 export type ExactRun = RunReference & { readonly runId: string };
 
@@ -94,22 +81,14 @@ export type ExactRun = RunReference & { readonly runId: string };
 export async function statementOf<T extends StatementType>(
   context: CliContext,
   options: SigningOptions,
-  { namespace: ns }: TemporalSession,
-  { workflowId: wid, runId: rid }: ExactRun,
+  { namespace }: TemporalSession,
+  run: ExactRun,
   type: T,
   members: StatementMembers<T>,
 ): Promise<object> {
-  const [what, schema] = STATEMENTS[type];
-  const parsed = schema.safeParse({ ns, wid, rid, ...members, iat: Math.floor(Date.now() / 1000) });
-  if (!parsed.success) {
-    const mistakes = inputMistakes(parsed.error).join('; ');
-    throw new RunbookError('INVALID_INPUT', `${what} is invalid: ${mistakes}. Nothing was sent.`, {
-      next: 'Correct it, and run the same command again.',
-    });
-  }
-  const key = await signingKey(context, options, parsed.data.name);
-  if (key === undefined) return parsed.data;
-  return { document: await signDocument(DOCUMENT_TYPES[type], parsed.data, key) };
+  const payload = statementPayload(type, { namespace, ...run }, members);
+  const key = await signingKey(context, options, payload.name);
+  return key === undefined ? payload : { document: await signStatement(type, payload, key) };
 }
 
 /** Sends a statement to the run that it names. */

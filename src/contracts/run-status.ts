@@ -104,6 +104,7 @@ export interface TimelineStep {
 
 /** The answer of the `status` query. */
 export interface RunStatus {
+  readonly namespace: string;
   readonly runbook: RunbookName;
   readonly deployment: string;
   readonly workflowId: string;

@@ -169,7 +169,8 @@ export const claimedAda = lookup({ name: 'ada', attestation: 'claimed', publicKe
 
 /** A run at its beginning, as it says itself, and as a command sees it without a worker. */
 export const BEGUN: RunStatus = {
-  ...{ runbook: 'drSwitchover', deployment: 'payments', workflowId: 'deployment:payments', runId: 'r' },
+  ...{ namespace: 'default', runbook: 'drSwitchover', deployment: 'payments' },
+  ...{ workflowId: 'deployment:payments', runId: 'r' },
   ...{ phase: 'checking', paused: false, waiting: [], steps: [], receipts: [], findings: [] },
 };
 export const VIEW: RunView = {

@@ -223,8 +223,9 @@ export class RunState {
   }
 
   status(): RunStatus {
-    const { workflowId, runId } = workflowInfo();
+    const { namespace, workflowId, runId } = workflowInfo();
     return {
+      namespace,
       runbook: this.runbook,
       deployment: this.deployment,
       workflowId,

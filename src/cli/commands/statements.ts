@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import { nextCommandOf } from '../../contracts/next-commands';
@@ -6,6 +5,7 @@ import type { RunStatus } from '../../contracts/run-status';
 import { DECISION_ACTIONS, SIGNALS } from '../../contracts/signals';
 import { escapeUntrusted } from '../../contracts/words';
 import { GATE_NAMES } from '../../contracts/gates';
+import { planToSign } from '../../documents/statements';
 import { RunbookError } from '../../errors';
 import { failoverInputDigest } from '../../keys';
 import { noRightWarnings, notAskedWarnings } from '../../words/plan';
@@ -104,20 +104,7 @@ function gateName(given: string): string {
 /** The plan of the newest run, with its digest verified. */
 async function planUnderApproval(session: TemporalSession, workflowId: string) {
   const { runId, status } = await readAnsweredView(session, { workflowId });
-  const { planText, planDigest } = status;
-  if (planText === undefined || planDigest === undefined)
-    throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no plan to approve yet.`, {
-      next: nextCommandOf.status(workflowId),
-    });
-  if (createHash('sha256').update(planText).digest('base64url') !== planDigest)
-    throw new RunbookError(
-      'DOCUMENT_INVALID',
-      'The plan does not match the digest that the run names. Nothing was sent.',
-      {
-        next: 'Approve nothing for this run. Tell the operators that its plan was changed on the way to you.',
-      },
-    );
-  return { run: { workflowId, runId }, plan: { text: planText, digest: planDigest }, status };
+  return { run: { workflowId, runId }, plan: planToSign({ ...status, workflowId }), status };
 }
 
 interface DecideOptions extends StatementOptions {
