@@ -8,7 +8,7 @@ const NODE = Object.fromEntries(Object.getOwnPropertyNames(globalThis).map((name
 
 const SHARED = ['src/errors', 'src/secret'];
 const NO_TEMPORAL = /^@temporalio\//;
-// The holder's tool runs in a browser as well as in Node.
+// People's tools run in a browser as well as in Node.
 const NOT_FOR_BROWSERS = /^(node:|openpgp$|@temporalio\/)/;
 const DETERMINISTIC = /^(node:|undici$|zod$|@temporalio\/(client|worker|activity|testing))/;
 
@@ -24,7 +24,7 @@ const LAYERS = [
   // Independent, so that it does not share the mistakes of the client and the activities.
   { folder: 'src/simulator', may: [], never: NO_TEMPORAL },
   { folder: 'src/documents', may: [...SHARED, 'src/contracts'], never: NOT_FOR_BROWSERS },
-  { folder: 'src/holder-page', may: [...SHARED, 'src/documents'], never: NOT_FOR_BROWSERS },
+  { folder: 'src/pages', may: [...SHARED, 'src/documents', 'src/contracts', 'src/words'], never: NOT_FOR_BROWSERS },
   { folder: 'src/keys', may: [...SHARED, 'src/contracts', 'src/documents'], never: NO_TEMPORAL },
   { folder: 'src/inventory', may: [...SHARED, 'src/contracts', 'src/documents', 'src/keys'], never: NO_TEMPORAL },
   { folder: 'src/words', may: ['src/contracts', 'src/moves'], never: NOT_FOR_BROWSERS },
@@ -172,7 +172,7 @@ export default tseslint.config(
     // At a terminal or on the page, a refusal must say what to do next. Workers use `documents.ts` too, so its callers
     // add that.
     files: [
-      ...['src/documents/*.ts', 'src/holder-page/*.ts', 'src/keys/holder-keys.ts'],
+      ...['src/documents/*.ts', 'src/pages/*.ts', 'src/keys/holder-keys.ts'],
       ...['src/cli/commands/{share,statements,keys}.ts', 'src/cli/{invitation,secret-input,signals}.ts'],
     ],
     ignores: ['src/documents/documents.ts'],

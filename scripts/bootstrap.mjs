@@ -77,7 +77,7 @@ async function ensureTemporal() {
 
 async function checkTypes() {
   await node('Type check', TSC, '-p', 'tsconfig.json', '--noEmit');
-  await node("Type check of the holder's page", TSC, '-p', 'src/holder-page', '--noEmit');
+  await node('Type check of the pages', TSC, '-p', 'src/pages', '--noEmit');
 }
 
 const COMPILED = ['src', 'workflows', 'activities', 'scripts'];
@@ -101,7 +101,7 @@ async function build() {
       rmSync(join(ROOT, path));
   await node('Compile', TSC, '-p', 'tsconfig.build.json', '--noCheck');
   await node('Bundle the workflows', 'dist/scripts/bundle-workflows.js');
-  await node("Bundle the holder's page", 'dist/scripts/bundle-holder-page.js');
+  await node('Bundle the pages', 'dist/scripts/bundle-holder-page.js');
   writeFileSync(join(ROOT, BUILD_STAMP), JSON.stringify({ inputs, outputs: contentHash(['dist']) }));
 }
 

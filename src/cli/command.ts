@@ -134,7 +134,14 @@ const TABLE = {
     'share',
   ],
   invitation: ['print the invitation of a run, to pass on to holders who work offline', 'share'],
-  'holder-page': ["write the holder's page: one HTML file that needs no network; save it beforehand", 'share'],
+  'holder-page': [
+    "write the holder's page: one HTML file for holders with only a browser; save it beforehand",
+    'share',
+  ],
+  'approver-page': [
+    "write the approver's page: one HTML file for approvers with only a browser; save it beforehand",
+    'share',
+  ],
   approve: ['approve or reject what a run will do next', 'statements'],
   decide: ['decide what happens with a parked step; "runbook status" lists the choices', 'statements'],
   pause: ['pause a run before its next step; during an outage, only once a cluster serves', 'statements'],

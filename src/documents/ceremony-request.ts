@@ -148,6 +148,8 @@ interface PlainFact {
   readonly lines: readonly string[];
   /** Unusual: must be shown so that nobody overlooks it. */
   readonly warning?: true;
+  /** Compared by experts: may be folded. Never a warning. */
+  readonly technical?: true;
 }
 
 const DRASTIC: readonly InvitationUse[] = ['dr.disable', 'root-token.generate'];
@@ -155,6 +157,8 @@ const DRASTIC: readonly InvitationUse[] = ['dr.disable', 'root-token.generate'];
 function fact(label: string, lines: readonly string[], warning = false): PlainFact {
   return { label, lines, ...(warning ? { warning } : {}) };
 }
+
+const technical = (each: PlainFact): PlainFact => (each.warning ? each : { ...each, technical: true });
 
 /**
  * Every member of an invitation in plain words, in the order in which a holder should read them: what, on which
@@ -186,17 +190,19 @@ function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now
     signedBy(environment),
     fact('Holders', holderLines(invitation)),
     collected(invitation, now),
-    fact('Used', [`for at most ${life}; then the key that opens your share is destroyed`]),
-    fact('Key', [kept, `recipient ${recipient.slice(0, 20)}...; OpenPGP ${pgp}`], erasure !== 'memory'),
-    theRun(invitation),
-    ...targets.map(({ cluster, clusterId, addresses, caSha256 }) =>
-      fact('Details', [
-        `cluster ${cluster}: cluster ID ${clusterId}`,
-        `at ${addresses.join(', ')}`,
-        `CA ${caSha256 === '' ? 'trusted by the system' : `SHA-256 ${caSha256}`}`,
-      ]),
-    ),
-    theCeremony(invitation, digest),
+    ...[
+      fact('Used', [`for at most ${life}; then the key that opens your share is destroyed`]),
+      fact('Key', [kept, `recipient ${recipient.slice(0, 20)}...; OpenPGP ${pgp}`], erasure !== 'memory'),
+      theRun(invitation),
+      ...targets.map(({ cluster, clusterId, addresses, caSha256 }) =>
+        fact('Details', [
+          `cluster ${cluster}: cluster ID ${clusterId}`,
+          `at ${addresses.join(', ')}`,
+          `CA ${caSha256 === '' ? 'trusted by the system' : `SHA-256 ${caSha256}`}`,
+        ]),
+      ),
+      theCeremony(invitation, digest),
+    ].map(technical),
   ];
 }
 
@@ -236,12 +242,14 @@ function plainRehearsalFacts(
     signedBy(environment),
     fact('Holders', [holders.join(', '), ...signerLines(invitation.mustSign)]),
     collected(invitation, now),
-    fact('Key', [
-      `${kept}, and destroyed ${durationText(useFor * 1000)} after collection ends`,
-      `recipient ${recipient.slice(0, 20)}...; OpenPGP ${pgp}`,
-    ]),
-    theRun(invitation),
-    theCeremony(invitation, digest),
+    ...[
+      fact('Key', [
+        `${kept}, and destroyed ${durationText(useFor * 1000)} after collection ends`,
+        `recipient ${recipient.slice(0, 20)}...; OpenPGP ${pgp}`,
+      ]),
+      theRun(invitation),
+      theCeremony(invitation, digest),
+    ].map(technical),
   ];
 }
 

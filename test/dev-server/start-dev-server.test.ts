@@ -43,7 +43,7 @@ describe('the server of the test run', () => {
       const text = readFileSync(join(projectRoot(), path), 'utf8').replace(/<[^>]+>/g, '');
       for (const word of words) expect(text).toContain(WEB_UI[word]);
     };
-    told('src/holder-page/page.html', ['actions', 'sendSignal', 'signalName', 'data', 'encoding', 'submit', 'details']);
+    told('src/pages/holder.html', ['actions', 'sendSignal', 'signalName', 'data', 'encoding', 'submit', 'details']);
     told('docs/web-ui.md', ['actions', 'sendSignal', 'data', 'encoding', 'submit', 'details', 'queries', 'start']);
     told('docs/holders.md', ['actions', 'sendSignal', 'data', 'encoding', 'submit', 'queries']);
   });

@@ -73,7 +73,7 @@ describe('the file', () => {
     expect(await runbook(['--version'])).toEqual({ code: 0, out: `${programVersion()}\n`, err: '' });
     const { out: help } = await runbook(['--help']);
     expect(help).toContain(
-      'Only the package for worker hosts has: holder-page, init, doctor, policy, schedules, worker,',
+      'Only the package for worker hosts has: holder-page, approver-page, init, doctor, policy, schedules, worker,',
     );
     const all = buildProgram({ context: processContext(new AbortController().signal), finish: () => undefined });
     const leftOut = /worker hosts has: (.*)\./.exec(help)?.[1]?.split(', ') ?? [];

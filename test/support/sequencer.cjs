@@ -14,7 +14,7 @@ class LongestFirst extends Sequencer {
 
 const ORDER = [
   /^test\/ceremony\//,
-  /^test\/(demo|holder-page)\//,
+  /^test\/(demo|pages)\//,
   // Tests of activities mostly wait and leave the cores to tests of workflows.
   /^test\/(workflows|activities)\/[^/]+$/,
 ];

@@ -14,6 +14,7 @@ import { envelopeInput, readEnvelopeText } from '../../documents/envelope';
 import { formatPublicKey, spokenFingerprint } from '../../documents/public-keys';
 import { namedSigner } from '../../documents/invitation';
 import { parseOperationToken, parseShare } from '../../documents/key-shares';
+import { gatewayOrigin } from '../../documents/signed-request';
 import { RunbookError } from '../../errors';
 import { publicKeyOf } from '../../keys';
 import { newCommand, printResult, withRun, withRunSession, withServerOptions, collect, workflowIdOf } from '../command';
@@ -26,13 +27,14 @@ import { readSecret, readTextFile, signingKey } from '../secret-input';
 import { HOLDER_OPTION, giveSignal, personOf, withStatementOptions } from '../signals';
 import type { StatementOptions } from '../signals';
 import type { CommandHost } from '../command-host';
-import { jsonText } from '../../contracts/words';
+import { jsonText, oneLine } from '../../contracts/words';
 
 export const commands = (host: CommandHost): Command[] => [
   givingCommand(host, 'share'),
   givingCommand(host, 'provide-token'),
   invitationCommand(host),
   holderPageCommand(host),
+  approverPageCommand(host),
 ];
 
 interface ShareOptions extends StatementOptions, HolderOptions {
@@ -147,18 +149,25 @@ function invitationCommand({ context }: CommandHost): Command {
   });
 }
 
-/** The path of the built page, relative to the project's root. */
-const BUILT_PAGE = join('dist', 'holder-page.html');
-
 interface PageOptions extends CommonOptions {
   readonly output: string;
+  readonly gateway?: string;
+}
+
+interface HolderPageOptions extends PageOptions {
   readonly key: readonly string[];
 }
+
+const GATEWAY = [
+  '--gateway <url>',
+  "the gateway's address: the only one that this copy may connect to, such as https://runbooks.example.org:8421",
+] as const;
 
 /** `runbook holder-page`: writes the holder's page, for a holder who has only a browser. */
 function holderPageCommand({ context }: CommandHost): Command {
   return newCommand('holder-page', [
     'runbook holder-page --output holder-page.html --key KID:KEY   (trusts only workers with this key)',
+    'runbook holder-page --output holder-page.html --key KID:KEY --gateway https://runbooks.example.org:8421',
   ])
     .requiredOption('--output <file>', 'the file to write')
     .requiredOption(
@@ -166,39 +175,99 @@ function holderPageCommand({ context }: CommandHost): Command {
       'the workers\' public key "<kid>:<x>" that the page trusts (repeat for several)',
       collect,
     )
-    .action(async (options: PageOptions) => {
-      const published = await readPublished();
+    .option(...GATEWAY)
+    .action(async (options: HolderPageOptions) => {
       const trusted = options.key.map(publicKeyOf);
-      const page = fillPage(published, trusted.map(formatPublicKey).join(' '));
-      await writeFile(options.output, page);
+      const hashes = await writeCopy('holder-page', options, { keys: trusted.map(formatPublicKey).join(' ') });
       const fingerprints = trusted.map(({ kid }) => spokenFingerprint(kid));
-      const hashes = { sha256: hash('sha256', page), publishedSha256: hash('sha256', published) };
       printResult(context, options, { file: options.output, ...hashes, fingerprints }, [
         `Holder's page: ${options.output}`,
-        `SHA-256: ${hashes.sha256}`,
-        `The same command produces the same file. SHA-256 of the page without keys: ${hashes.publishedSha256}`,
+        ...hashLines(hashes, 'without keys'),
         ...fingerprints.map((fingerprint) => `It trusts the workers' key ${fingerprint}`),
         'Give it to each holder beforehand. The holder compares hash and fingerprint with you by voice, and keeps the file.',
       ]);
     });
 }
 
-/** Writes the keys (letters and a few signs) into the page's `meta` element. Script and style keep their hashes. */
-export function fillPage(page: string, keys: string): string {
-  const empty = '<meta name="workers-keys" content="">';
-  if (page.includes(empty)) return page.replace(empty, `<meta name="workers-keys" content="${keys}">`);
-  throw new RunbookError('INTERNAL', "The built holder's page is damaged.", {
-    next: 'Build it again: npm run build. If you installed a package, install it again.',
+/** `runbook approver-page`: writes the approver's page, for people who approve and decide with only a browser. */
+function approverPageCommand({ context }: CommandHost): Command {
+  return newCommand('approver-page', [
+    'runbook approver-page --output approver-page.html --gateway https://runbooks.example.org:8421',
+  ])
+    .requiredOption('--output <file>', 'the file to write')
+    .option(...GATEWAY)
+    .action(async (options: PageOptions) => {
+      const hashes = await writeCopy('approver-page', options, {});
+      printResult(context, options, { file: options.output, ...hashes }, [
+        `Approver's page: ${options.output}`,
+        ...hashLines(hashes, 'for any gateway'),
+        'Give it to each approver beforehand. The approver compares the hash with you by voice, and keeps the file.',
+      ]);
+    });
+}
+
+type Hashes = Readonly<Record<'sha256' | 'publishedSha256', string>>;
+
+const hashLines = ({ sha256, publishedSha256 }: Hashes, published: string): string[] => [
+  `SHA-256: ${sha256}`,
+  `The same command produces the same file. SHA-256 of the page ${published}: ${publishedSha256}`,
+];
+
+async function writeCopy(
+  name: PageName,
+  { output, gateway }: PageOptions,
+  filled: Omit<Filled, 'gateway'>,
+): Promise<Hashes> {
+  const published = await readPublished(name);
+  const page = fillPage(published, { ...filled, gateway: gateway === undefined ? undefined : pageGateway(gateway) });
+  await writeFile(output, page);
+  return { sha256: hash('sha256', page), publishedSha256: hash('sha256', published) };
+}
+
+/** The origin of a gateway, in the letters that a content security policy may name. */
+function pageGateway(given: string): string {
+  const origin = gatewayOrigin(given);
+  if (/^https?:\/\/[a-z0-9.-]+(:\d+)?$/.test(origin)) return origin;
+  throw new RunbookError('INVALID_INPUT', 'A page cannot be made for this address.', {
+    observed: oneLine(origin),
+    needed: 'a host name of letters, digits and hyphens, or an IPv4 address',
+    next: 'Give the gateway such a name.',
   });
 }
 
-async function readPublished(): Promise<string> {
-  const file = join(projectRoot(), BUILT_PAGE);
+type PageName = 'holder-page' | 'approver-page';
+
+interface Filled {
+  /** Lines of public keys: letters and a few signs. */
+  readonly keys?: string;
+  /** An origin of letters, digits and a few signs. */
+  readonly gateway?: string | undefined;
+}
+
+/** Writes what a copy is made for into its `meta` elements. Script and style keep their hashes. */
+export function fillPage(page: string, { keys, gateway }: Filled): string {
+  const replaced = (text: string, pattern: RegExp, by: string) => {
+    if (pattern.test(text)) return text.replace(pattern, by);
+    throw new RunbookError('INTERNAL', 'The built page is damaged.', {
+      next: 'Build it again: npm run build. If you installed a package, install it again.',
+    });
+  };
+  const trusting =
+    keys === undefined
+      ? page
+      : replaced(page, /<meta name="workers-keys" content="">/, `<meta name="workers-keys" content="${keys}">`);
+  if (gateway === undefined) return trusting;
+  const allowing = replaced(trusting, /connect-src [^;"]+;/, `connect-src ${gateway};`);
+  return replaced(allowing, /<meta name="gateway" content="">/, `<meta name="gateway" content="${gateway}">`);
+}
+
+async function readPublished(name: PageName): Promise<string> {
+  const file = join(projectRoot(), 'dist', `${name}.html`);
   try {
     return await readFile(file, 'utf8');
   } catch {
-    throw new RunbookError('NOT_FOUND', `The holder's page is not built: ${file} is missing.`, {
-      next: 'Build it: npm run build. Or use the holder-page.html that is published with the release.',
+    throw new RunbookError('NOT_FOUND', `The page is not built: ${file} is missing.`, {
+      next: `Build it: npm run build. Or use the ${name}.html that is published with the release.`,
     });
   }
 }

@@ -16,5 +16,5 @@ export const COMMAND_FILES: Partial<typeof replaced.COMMAND_FILES> = {
 };
 
 export const LEFT_OUT: typeof replaced.LEFT_OUT = [
-  ...['holder-page', 'init', 'doctor', 'policy', 'schedules', 'worker', 'gateway', 'simulator', 'dev'],
+  ...['holder-page', 'approver-page', 'init', 'doctor', 'policy', 'schedules', 'worker', 'gateway', 'simulator', 'dev'],
 ];

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { cp, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { buildHolderPage, writeHolderPage } from '../../scripts/bundle-holder-page';
+import { buildPage, writePage } from '../../scripts/bundle-holder-page';
 import type { BuiltPage } from '../../scripts/bundle-holder-page';
 import { fillPage } from '../../src/cli/commands/share';
 import { projectRoot } from '../../src/dev-server/locations';
@@ -10,41 +10,48 @@ import { formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/key
 import { cli } from '../cli/support';
 import { temporaryDirectory } from '../support/directory';
 
-const directory = temporaryDirectory('holder-page-file');
-let built: BuiltPage;
-beforeAll(async () => {
-  built = await buildHolderPage();
-});
-
+const directory = temporaryDirectory('pages-as-files');
 const hashOf = (text: string, form: 'hex' | 'base64') => createHash('sha256').update(text).digest(form);
+const policyOf = (html: string) =>
+  /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(html)?.[1]?.split('; ') ?? [];
 
-describe("the holder's page as a file", () => {
+const CONNECTIONS = {
+  'holder-page': "'none'",
+  'approver-page': 'https: http://localhost:* http://127.0.0.1:*',
+} as const;
+
+describe.each(['holder-page', 'approver-page'] as const)('%s as a file', (name) => {
+  let built: BuiltPage;
+  beforeAll(async () => {
+    built = await buildPage(name);
+  });
+
   it('is built twice with the same bytes; its hash lies beside it in the form that sha256sum checks', async () => {
-    const file = join(directory, 'holder-page.html');
-    const again = await writeHolderPage(file);
+    const file = join(directory, `${name}.html`);
+    const again = await writePage(name, file);
     expect(again.sha256).toBe(built.sha256);
     const html = await readFile(file, 'utf8');
     expect(html === built.html).toBe(true);
-    expect(await readFile(`${file}.sha256`, 'utf8')).toBe(`${hashOf(html, 'hex')}  holder-page.html\n`);
+    expect(await readFile(`${file}.sha256`, 'utf8')).toBe(`${hashOf(html, 'hex')}  ${name}.html\n`);
   });
 
   it('has the same bytes from sources in another folder: whoever has the sources can check a published one', async () => {
-    const elsewhere = join(directory, 'elsewhere');
+    const elsewhere = join(directory, `elsewhere-${name}`);
     for (const part of ['src', 'package.json', 'tsconfig.json'])
       await cp(join(projectRoot(), part), join(elsewhere, part), { recursive: true });
     await symlink(join(projectRoot(), 'node_modules'), join(elsewhere, 'node_modules'), 'dir');
-    expect((await buildHolderPage(elsewhere)).sha256).toBe(built.sha256);
+    expect((await buildPage(name, elsewhere)).sha256).toBe(built.sha256);
   });
 
   it('has one script and one style, which its policy allows by their hashes, and nothing else', () => {
     const scripts = [...built.html.matchAll(/<script[^>]*>([\s\S]*?)<\/script>/g)].map(([, text = '']) => text);
     const styles = [...built.html.matchAll(/<style[^>]*>([\s\S]*?)<\/style>/g)].map(([, text = '']) => text);
     expect([scripts.length, styles.length]).toEqual([1, 1]);
-    const policy = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(built.html)?.[1];
-    expect(policy?.split('; ')).toEqual([
+    expect(policyOf(built.html)).toEqual([
       "default-src 'none'",
       `script-src 'sha256-${hashOf(scripts[0] ?? '', 'base64')}'`,
       `style-src 'sha256-${hashOf(styles[0] ?? '', 'base64')}'`,
+      `connect-src ${CONNECTIONS[name]}`,
       "base-uri 'none'",
       "form-action 'none'",
       "trusted-types 'none'",
@@ -62,6 +69,24 @@ describe("the holder's page as a file", () => {
       if (!/type="(checkbox|file)"/.test(field)) expect(field).toContain('autocomplete="off"');
   });
 
+  it('made for one gateway, allows that address alone, and has the script and the style of the published one', async () => {
+    const file = join(directory, `${name}-for-one.html`);
+    const keys = name === 'holder-page' ? ['--key', formatPublicKey(newSigningKey().key)] : [];
+    const words = [name, '--output', file, ...keys, '--gateway', 'https://runbooks.example.org:8421/'];
+    expect((await cli(words)).code).toBe(0);
+    const html = await readFile(file, 'utf8');
+    const before = policyOf(built.html);
+    expect(policyOf(html)).toEqual(
+      before.map((each) => (each.startsWith('connect-src') ? 'connect-src https://runbooks.example.org:8421' : each)),
+    );
+    expect(html).toContain('<meta name="gateway" content="https://runbooks.example.org:8421">');
+    for (const url of ['http://runbooks.example.org', 'https://a.example/path', 'https://a;script-src%20*', 'none'])
+      expect((await cli([...words.slice(0, -1), url])).code).not.toBe(0);
+    expect((await readFile(file, 'utf8')) === html).toBe(true);
+  });
+});
+
+describe("a copy of the holder's page", () => {
   it('is written by the command line for given keys, with the hash of what was written', async () => {
     const { key } = newSigningKey();
     const file = join(directory, 'made.html');
@@ -79,6 +104,6 @@ describe("the holder's page as a file", () => {
     const file = join(directory, 'refused.html');
     expect((await cli(['holder-page', '--output', file, '--key', 'abc:def'])).code).toBe(3);
     await expect(readFile(file)).rejects.toThrow('ENOENT');
-    expect(() => fillPage('damaged', formatPublicKey(newSigningKey().key))).toThrow('damaged');
+    expect(() => fillPage('damaged', { keys: formatPublicKey(newSigningKey().key) })).toThrow('damaged');
   });
 });

@@ -49,6 +49,11 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await page.innerText('#step-1')).not.toContain('one key');
     await check(page, `["${invitation.jws}"]`, 'ben');
     await page.waitForSelector('#step-2:not([hidden])');
+    // Only experts compare the rest, so the holder agrees within the first screens of a telephone.
+    await page.setViewportSize({ width: 390, height: 844 });
+    expect((await page.locator('#agree').boundingBox())?.y).toBeLessThan(2 * 844);
+    expect(await page.isVisible('#more-facts')).toBe(false);
+    await page.click('#technical summary');
     const shown = await page.innerText('#step-2');
     const { targets, requestedBy, cid, wid, rid, ns, runbook, reason, inputDigest, pgp } = invitation.invitation;
     const members = [targets[0]?.cluster, targets[0]?.clusterId, targets[0]?.addresses[0], requestedBy.name, cid, wid];

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import { pathToFileURL } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
-import { buildHolderPage } from '../../scripts/bundle-holder-page';
+import { buildPage } from '../../scripts/bundle-holder-page';
 import { fillPage } from '../../src/cli/commands/share';
 import { formatPublicKey } from '../../src/keys';
 import type { CreatedInvitation, InvitationFacts, KeyRecords, SigningKey } from '../../src/keys';
@@ -21,7 +21,7 @@ export interface Stage {
   readonly html: string;
   invite(changes?: Partial<InvitationFacts>, now?: number): Promise<CreatedInvitation>;
   /** Opens a page in a context of its own; without keys the published one. */
-  open(keys?: string): Promise<Opened>;
+  open(keys?: string, gateway?: string): Promise<Opened>;
   /** A web server that says what was asked of it. */
   serve(answer: (path: string) => string): Promise<{ readonly address: string; readonly paths: readonly string[] }>;
   close(): Promise<void>;
@@ -39,7 +39,7 @@ export interface Opened {
 export async function openStage(executable: string): Promise<Stage> {
   const [bench, { html }, browser] = await Promise.all([
     HolderBench.open(),
-    buildHolderPage(),
+    buildPage('holder-page'),
     startChromium(executable),
   ]);
   const { workersKey, records } = bench;
@@ -52,8 +52,8 @@ export async function openStage(executable: string): Promise<Stage> {
     browser,
     html,
     invite: (changes, now) => bench.invite({ ...invitationFacts({ epoch: ++epoch }), ...changes }, workersKey, now),
-    open: async (keys = '') => {
-      const file = await bench.file(`page-${++files}.html`, fillPage(html, keys));
+    open: async (keys = '', gateway) => {
+      const file = await bench.file(`page-${++files}.html`, fillPage(html, { keys, gateway }));
       return visit(browser, pathToFileURL(file).href);
     },
     serve: async (answer) => {
