@@ -1,4 +1,4 @@
-import type { GateName } from './plan';
+import type { GateName } from './gates';
 import type { Attested, Receipt } from './run-facts';
 import type { Waiting } from './run-status';
 

@@ -5,7 +5,8 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { z } from 'zod';
 import { RunbookError } from '../errors';
-import { DOCUMENT_TYPES, encodeBase64url, signDocument } from './documents';
+import { encodeBase64url } from './base64url';
+import { DOCUMENT_TYPES, signDocument } from './documents';
 import type { SigningKey } from './signing-keys';
 
 /** The scheme of the header `Authorization`. */
