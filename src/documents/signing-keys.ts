@@ -74,7 +74,7 @@ function keyFileContent(file: string): Uint8Array {
 }
 
 const WITHOUT_KEY =
-  'If the operators have listed a key for you, you cannot give your share without it. Call them now, at a number that you already know: a stand-by holder must give a share instead. Then create a new key ("runbook join") for the next time.';
+  'If it does not open, call the operators now, at a number that you already know: another person must act in your place. Then create a new key ("runbook join") for the next time.';
 
 /** The subject of {@link wrongPassphrase}. */
 const PASSPHRASE = 'passphrase of a key file';

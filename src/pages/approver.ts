@@ -27,12 +27,13 @@ import {
   emptied,
   emptyAll,
   fact,
+  factList,
+  folded,
   input,
   linesOf,
   openKey,
   part,
   prose,
-  setTitle,
   show,
   whenPressed,
   whyUnusable,
@@ -123,7 +124,7 @@ async function list(): Promise<void> {
   const { name, key, origin } = whoever();
   request = signed = undefined;
   for (const id of ['notes', 'items', 'runs', 'waiting']) part(id).replaceChildren();
-  setTitle(TITLE, false);
+  document.title = TITLE;
   for (const id of ['look', 'control-part']) part(id).hidden = origin === undefined;
   byId('paste-part', HTMLDetailsElement).open = origin === undefined;
   if (origin === undefined) return show(2);
@@ -134,9 +135,11 @@ async function list(): Promise<void> {
     ...(silent === '' ? [] : [`No worker answers for these runs, which may wait for you too: ${silent}`]),
   ];
   part('notes').replaceChildren(...all.map((text) => box('warn', [text])));
-  part('waiting').textContent = items.length === 0 ? 'Nothing waits for you now.' : '';
+  const none =
+    all.length === 0 ? 'Nothing waits for you now.' : 'Nothing else waits for you, as far as the gateway knows.';
+  part('waiting').textContent = items.length === 0 ? none : '';
   part('items').replaceChildren(...items.map((each) => choice(...titleOf(each), () => choose(each))));
-  const control = (run: NamedRun) => choice(named(run), run.phase, async () => showControl(run));
+  const control = (run: NamedRun) => choice(named(run), `Phase: ${run.phase}`, async () => showControl(run));
   part('runs').replaceChildren(...runs.map(control));
   part('control-part').hidden = runs.length === 0;
   show(2);
@@ -190,12 +193,14 @@ async function showPasted(): Promise<void> {
   const { approvals, decisions } = waitsOf(run);
   part('items').replaceChildren(
     ...approvals.map(({ gate }) =>
-      choice(`Approve gate "${gate}": ${named(run)}`, run.phase, async () => showApproval(run, gate)),
+      choice(`Approve gate "${gate}": ${named(run)}`, `Phase: ${run.phase}`, async () => showApproval(run, gate)),
     ),
     ...decisions.map((each) =>
-      choice(`Decide: ${named(run)} is parked at "${each.step}"`, run.phase, async () => showDecision(run, each)),
+      choice(`Decide: ${named(run)} is parked at "${each.step}"`, `Phase: ${run.phase}`, async () =>
+        showDecision(run, each),
+      ),
     ),
-    choice(`Stop, pause or resume: ${named(run)}`, run.phase, async () => showControl(run)),
+    choice(`Stop, pause or resume: ${named(run)}`, `Phase: ${run.phase}`, async () => showControl(run)),
   );
   part('waiting').textContent =
     approvals.length + decisions.length === 0 ? 'This run does not wait for an approval or a decision.' : '';
@@ -215,7 +220,7 @@ function ask(what: string, form: 'approval' | 'choice' | 'holder', asked: Reques
   part('sign').hidden = asked === undefined;
   part('sign').textContent = person?.origin === undefined ? 'Sign' : 'Sign and send';
   part('what').textContent = what;
-  setTitle(what, false);
+  document.title = what;
   show(3);
 }
 
@@ -236,31 +241,27 @@ function showApproval(run: ShownRun, gate: string, claimed = run.planDigest): vo
   );
   const approved = waitsOf(run).approvals.find((each) => each.gate === gate);
   const waiting = approved && waitingText(run.workflowId, approved, (at) => clock(at));
-  const facts = element('dl');
-  facts.append(
-    ...(words
-      ? [
-          fact('Requested by', [words.requestedBy]),
-          fact('Reason', [words.reason]),
-          fact(ALLOWED_OPERATIONS, words.operations),
-        ]
-      : [
-          fact(
-            'This page cannot read this plan: it may be too old. Its text',
-            [jsonText(inLines(jsonIn(text)) ?? oneLine(text))],
-            true,
-          ),
-        ]),
-    ...(waiting ? [fact(waiting.title, [waiting.text.trim(), ...waiting.lines.map((line) => line.text)])] : []),
-    ...(words?.clusters ?? []).map(([cluster = '', ...more]) => fact('Cluster', [cluster, ...more])),
-    ...(words && words.choices.length > 0 ? [fact('Choices', words.choices)] : []),
-    ...(words?.inventory === undefined ? [] : [fact('Inventory', [words.inventory])]),
-    fact('Digest of this plan', [digest]),
-    fact('Run', [run.workflowId, `${run.runId}, namespace ${run.namespace}`]),
-  );
+  const facts = words
+    ? [
+        fact('Requested by', [words.requestedBy]),
+        fact('Reason', [words.reason]),
+        fact(ALLOWED_OPERATIONS, words.operations, { even: true }),
+        ...(waiting ? [fact(waiting.title, [waiting.text.trim(), ...waiting.lines.map((line) => line.text)])] : []),
+        ...words.clusters.map(([cluster = '', ...more]) => fact('Cluster', [cluster, ...more])),
+        ...(words.choices.length > 0 ? [fact('Choices', words.choices, { even: true })] : []),
+      ]
+    : [fact('This page cannot read this plan: it may be too old. Its text', [rawText(text)], { warning: true })];
   const steps = element('ol');
   steps.append(...(words?.steps ?? []).map((step) => prose('li', step)));
-  part('request').replaceChildren(facts, ...(words ? [element('h3', 'Steps'), steps] : []));
+  part('request').replaceChildren(
+    factList(facts),
+    ...(words ? [element('h3', 'Steps'), steps] : []),
+    folded('Technical details, to compare', [
+      fact('Digest of this plan', [digest]),
+      ...(words?.inventory === undefined ? [] : [fact('Inventory', [words.inventory])]),
+      fact('Run', [run.workflowId, `${run.runId}, namespace ${run.namespace}`]),
+    ]),
+  );
   ask(gateTitle(gate, plan), 'approval', {
     run,
     answer: () => {
@@ -274,6 +275,12 @@ function showApproval(run: ShownRun, gate: string, claimed = run.planDigest): vo
       return { type: 'approval', signal: 'approve', members: { gate, planDigest: digest, verdict, comment } };
     },
   });
+}
+
+/** A text of unknown form, on one line. */
+function rawText(text: string): string {
+  const content = jsonIn(text);
+  return content === undefined ? oneLine(text) : jsonText(inLines(content));
 }
 
 /** Shows a parked step, and its choices with their effects. */
@@ -420,7 +427,7 @@ function closeKey(): void {
   input('gateway').value = madeForGateway;
   for (const id of ['notes', 'items', 'runs', 'waiting', 'before', 'request', 'choices', 'receipt', 'command'])
     part(id).replaceChildren();
-  setTitle(TITLE, false);
+  document.title = TITLE;
 }
 
 async function begin(): Promise<void> {

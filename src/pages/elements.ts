@@ -46,12 +46,29 @@ export function box(tone: 'good' | 'warn' | 'bad', lines: readonly string[]): HT
   return made;
 }
 
-/** A fact of a list of facts. */
-export function fact(label: string, lines: readonly string[], warning = false): HTMLElement {
+/** A fact of a list of facts. The first line is the fact and the others explain it, unless all are `even`. */
+export function fact(
+  label: string,
+  lines: readonly string[],
+  { warning = false, even = false }: { readonly warning?: boolean | undefined; readonly even?: boolean } = {},
+): HTMLElement {
   const row = element('div', '', warning ? 'warn' : '');
   row.append(element('dt', warning ? `! ${label}` : label));
-  lines.forEach((line, index) => row.append(element('dd', line, index === 0 ? 'first' : 'more')));
+  row.append(...lines.map((line, index) => element('dd', line, index === 0 || even ? 'first' : 'more')));
   return row;
+}
+
+export function factList(facts: readonly HTMLElement[]): HTMLElement {
+  const list = element('dl');
+  list.append(...facts);
+  return list;
+}
+
+/** Facts that are shown on demand. */
+export function folded(summary: string, facts: readonly HTMLElement[]): HTMLElement {
+  const details = element('details');
+  details.append(element('summary', summary), factList(facts));
+  return details;
 }
 
 /** An error as lines for a person. Never shows a text that the page did not write itself, or a gateway's error. */

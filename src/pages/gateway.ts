@@ -1,8 +1,8 @@
 /** What the pages ask of the one gateway that the person named, and what they make of its answers. They trust none of them. */
 import { z } from 'zod';
-import type { SentAnswer, WaitingAnswer, WaitingItem } from '../contracts/mailbox';
+import type { SentAnswer, WaitingAnswer } from '../contracts/mailbox';
 import { receipt } from '../contracts/run-facts';
-import { clock, durationText, inLines } from '../contracts/words';
+import { clock, counted, durationText, inLines } from '../contracts/words';
 import { askMailbox } from '../documents/mailbox';
 import type { MailboxAccess } from '../documents/mailbox';
 import type { StatedRun } from '../documents/statements';
@@ -61,7 +61,7 @@ export async function askWaiting(access: MailboxAccess): Promise<WaitingThings> 
       ...(unknown === 0
         ? []
         : [
-            `${unknown} more waiting for you that this page cannot show: it is older than the gateway. Get the current page.`,
+            `This page is too old to show you ${counted(unknown, 'more request')}. Get the current page, or use the terminal.`,
           ]),
     ],
   };
@@ -108,5 +108,3 @@ export async function sendDocument(
 
 /** What holders are asked for. */
 export const isInvitation = (each: Item): each is Extract<Item, { invitation: string }> => 'invitation' in each;
-
-export type { MailboxAccess, WaitingItem };

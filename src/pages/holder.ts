@@ -18,6 +18,7 @@ import { findInvitation, namedSigner } from '../documents/invitation';
 import { parsePublicKey, spokenFingerprint } from '../documents/public-keys';
 import type { CeremonyRequest } from '../documents/ceremony-request';
 import type { SigningKey } from '../documents/signing-keys';
+import type { MailboxAccess } from '../documents/mailbox';
 import { gatewayOrigin } from '../documents/signed-request';
 import type { Secret } from '../secret';
 import { receiptText } from '../words/status';
@@ -44,7 +45,6 @@ import {
   written,
 } from './elements';
 import { askWaiting, isInvitation, sendDocument } from './gateway';
-import type { MailboxAccess } from './gateway';
 
 interface Session {
   readonly request: CeremonyRequest;
@@ -167,7 +167,7 @@ function showRequest(request: CeremonyRequest): void {
   const rows = (technical: boolean) =>
     facts
       .filter((each) => (each.technical === true) === technical)
-      .map(({ label, lines, warning }) => fact(label, lines, warning));
+      .map(({ label, lines, warning }) => fact(label, lines, { warning }));
   part('facts').replaceChildren(...rows(false));
   part('more-facts').replaceChildren(...rows(true));
   part('cluster-label').textContent = `To continue, type ${confirmationOf(request).what}`;

@@ -124,7 +124,7 @@ describe('runbook share', () => {
     expect(code).toBe(3);
     expect(questions).toEqual(Array(3).fill('Passphrase of the signing key'));
     expect(err).toMatch(
-      /next: Look up the passphrase in your password manager[^]*Call them now, at a number that you already know: a stand-by holder must give a share instead/,
+      /next: Look up the passphrase in your password manager[^]*call the operators now, at a number that you already know: another person must act in your place/,
     );
     expect(right.err + err).not.toContain('canary');
     // From a file, without a terminal, or of a file that is no key: once.

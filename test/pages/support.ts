@@ -22,6 +22,8 @@ export interface Stage {
   invite(changes?: Partial<InvitationFacts>, now?: number): Promise<CreatedInvitation>;
   /** Opens a page in a context of its own; without keys the published one. */
   open(keys?: string, gateway?: string): Promise<Opened>;
+  /** Opens the approver's page; without a gateway the published one. */
+  openApprover(gateway?: string): Promise<Opened>;
   /** A web server that says what was asked of it. */
   serve(answer: (path: string) => string): Promise<{ readonly address: string; readonly paths: readonly string[] }>;
   close(): Promise<void>;
@@ -37,9 +39,10 @@ export interface Opened {
 }
 
 export async function openStage(executable: string): Promise<Stage> {
-  const [bench, { html }, browser] = await Promise.all([
+  const [bench, { html }, approver, browser] = await Promise.all([
     HolderBench.open(),
     buildPage('holder-page'),
+    buildPage('approver-page'),
     startChromium(executable),
   ]);
   const { workersKey, records } = bench;
@@ -54,6 +57,10 @@ export async function openStage(executable: string): Promise<Stage> {
     invite: (changes, now) => bench.invite({ ...invitationFacts({ epoch: ++epoch }), ...changes }, workersKey, now),
     open: async (keys = '', gateway) => {
       const file = await bench.file(`page-${++files}.html`, fillPage(html, { keys, gateway }));
+      return visit(browser, pathToFileURL(file).href);
+    },
+    openApprover: async (gateway) => {
+      const file = await bench.file(`page-${++files}.html`, fillPage(approver.html, { gateway }));
       return visit(browser, pathToFileURL(file).href);
     },
     serve: async (answer) => {
