@@ -423,6 +423,7 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     gateway.answer = answering(status, [asked]);
     const other = (await opened(gateway.origin)).page;
     await other.click('#items button');
+    await other.waitForSelector('#step-3:not([hidden])');
     expect(await other.innerText('#holder-form')).toContain('Never type your key share into this page.');
     expect([await other.inputValue('#invitation'), await other.isVisible('#sign')]).toEqual([asked.invitation, false]);
   });

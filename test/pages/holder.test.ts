@@ -13,6 +13,7 @@ import type { CreatedInvitation, PersonFacts } from '../../src/keys';
 import { lookup, rehearsalFacts, RUN, shareText } from '../keys/builders';
 import { until } from '../support/by-hand';
 import { findChromium } from '../support/chromium';
+import { openStandIn } from './stand-in-gateway';
 import { agree, check, checkRefused, encryptAndCopy, messageOf, openStage, pinOf, visit } from './support';
 import type { Stage } from './support';
 
@@ -233,6 +234,78 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     ]);
     await page.click('#encrypt');
     expect(await messageOf(page, 3)).toContain('You must sign your answer');
+  });
+
+  it('made for a gateway, gets the invitation there and sends the envelope, with the key opened once; neither share nor passphrase is sent', async () => {
+    const passphrase = 'canary-passphrase-of-ben';
+    const { file, key } = await createHolderKey(new Secret('passphrase', passphrase), 4);
+    const gateway = await openStandIn(key);
+    try {
+      const other = await stage.invite({ reason: 'another reason' });
+      const itemOf = ({ jws, invitation: { wid, rid, ns, runbook, reason } }: CreatedInvitation) => ({
+        ...{
+          kind: 'share',
+          holder: 'ben',
+          invitation: jws,
+          workflowId: wid,
+          runId: rid,
+          namespace: ns,
+          runbook,
+          reason,
+        },
+        ...{ deployment: 'payments', phase: 'waiting-for-people' },
+      });
+      let items: readonly unknown[] = [];
+      const receipt = { signal: 'share', arrival: 1, verdict: 'accepted', code: 'accepted', text: 'accepted' };
+      gateway.answer = ({ path }) => {
+        if (path !== '/v1/waiting') return [200, { sent: true, receipt }];
+        const at = new Date().toISOString();
+        return [200, { schema: 'runbooks/waiting/v1', at, person: 'ben', items, runs: [], unreachable: [] }];
+      };
+      const { page, requests, complaints } = await stage.open(pinOf(stage), gateway.origin);
+      expect(await page.innerText('#progress')).toContain(`can send to ${gateway.origin} and nowhere else`);
+      await page.fill('#holder', 'ben');
+      await page.click('#fetch-part summary');
+      await page.click('#fetch');
+      expect(await page.innerText('#error-fetch .box')).toContain('your key is missing');
+      await page.setInputFiles('#fetch-key-file', { name: 'k', mimeType: 'text/plain', buffer: Buffer.from(file) });
+      await page.fill('#fetch-passphrase', passphrase);
+      await page.click('#fetch');
+      await until('no invitation', async () =>
+        (await page.innerText('#error-fetch')).includes('You are not asked for anything now.'),
+      );
+      items = [invitation, other].map(itemOf);
+      await page.click('#fetch');
+      await page.click('#found button >> text=another reason');
+      await page.waitForSelector('#step-2:not([hidden])');
+      expect(await page.innerText('#facts')).toContain('another reason');
+      await page.click('#step-2 .again');
+
+      // Of one, there is nothing to choose.
+      items = [itemOf(invitation)];
+      await page.fill('#holder', 'ben');
+      await page.setInputFiles('#fetch-key-file', { name: 'k', mimeType: 'text/plain', buffer: Buffer.from(file) });
+      await page.fill('#fetch-passphrase', passphrase);
+      await page.keyboard.press('Enter');
+      await agree(page, 'west');
+      expect([await page.isVisible('#signing'), await page.isVisible('#signed')]).toEqual([false, true]);
+      await page.fill('#share', SHARE);
+      await page.click('#encrypt');
+      await page.click('#send');
+      await page.waitForSelector('#receipt .box.good');
+      expect(await page.innerText('#receipt')).toBe('share 1: accepted');
+      const sent = gateway.asked.at(-1);
+      expect(sent?.path).toBe(`/v1/runs/${encodeURIComponent(RUN.wid)}/${RUN.rid}/share`);
+      const signing = { ...ben, attestation: 'signed' as const, publicKeys: [key] };
+      expect(await opened(JSON.parse(sent?.body ?? ''), signing)).toEqual({ verdict: 'accepted', share: SHARE });
+      const everything = gateway.asked.map(({ raw }) => raw).join('\n');
+      for (const secret of [SHARE, passphrase, file.slice(40, 80)]) expect(everything).not.toContain(secret);
+      expect(requests.every((url) => url.startsWith(gateway.origin))).toBe(true);
+      expect(complaints).toEqual([]);
+      for (const id of ['fetch-passphrase', 'passphrase', 'share']) expect(await page.inputValue(`#${id}`)).toBe('');
+    } finally {
+      await gateway.close();
+    }
   });
 
   it('runs no script but its own, and reaches nothing, whatever is put into it', async () => {
