@@ -54,6 +54,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await page.setViewportSize({ width: 390, height: 844 });
     expect((await page.locator('#agree').boundingBox())?.y).toBeLessThan(2 * 844);
     expect(await page.isVisible('#more-facts')).toBe(false);
+    expect(await page.innerText('#facts')).toContain('erasure: best effort');
     await page.click('#technical summary');
     const shown = await page.innerText('#step-2');
     const { targets, requestedBy, cid, wid, rid, ns, runbook, reason, inputDigest, pgp } = invitation.invitation;
