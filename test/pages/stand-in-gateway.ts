@@ -33,7 +33,10 @@ export async function openStandIn(key: PublicKeyEntry): Promise<StandInGateway> 
     const { method = '', url = '', headers, rawHeaders } = request;
     response.setHeader('access-control-allow-origin', 'null');
     response.setHeader('access-control-allow-headers', 'authorization, content-type');
-    if (method === 'OPTIONS') return void response.writeHead(204).end();
+    if (method === 'OPTIONS') {
+      response.writeHead(204).end();
+      return;
+    }
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
@@ -43,8 +46,8 @@ export async function openStandIn(key: PublicKeyEntry): Promise<StandInGateway> 
         const one = { method, path: url, body, proof, raw: [url, ...rawHeaders, body].join('\n') };
         asked.push(one);
         const answer = gateway.answer(one);
-        if (answer === undefined) return request.socket.destroy();
-        response.writeHead(answer[0], { 'content-type': 'application/json' }).end(JSON.stringify(answer[1]));
+        if (answer === undefined) request.socket.destroy();
+        else response.writeHead(answer[0], { 'content-type': 'application/json' }).end(JSON.stringify(answer[1]));
       });
     });
   });
