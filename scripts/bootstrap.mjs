@@ -101,7 +101,7 @@ async function build() {
       rmSync(join(ROOT, path));
   await node('Compile', TSC, '-p', 'tsconfig.build.json', '--noCheck');
   await node('Bundle the workflows', 'dist/scripts/bundle-workflows.js');
-  await node('Bundle the pages', 'dist/scripts/bundle-holder-page.js');
+  await node('Bundle the pages', 'dist/scripts/bundle-pages.js');
   writeFileSync(join(ROOT, BUILD_STAMP), JSON.stringify({ inputs, outputs: contentHash(['dist']) }));
 }
 

@@ -4,7 +4,7 @@ import { basename, join, relative, resolve } from 'node:path';
 import * as esbuild from 'esbuild';
 import writeFileAtomic from 'write-file-atomic';
 import { projectRoot } from '../src/dev-server/locations';
-import { englishOnly } from './bundle-holder-page';
+import { englishOnly } from './bundle-pages';
 
 /** Where the build writes the file, relative to the project root. The file with its hash is in the same folder. */
 const ONE_FILE_PATH = join('dist', 'runbook.cjs');

@@ -13,7 +13,7 @@ import type { SigningKey } from '../documents/signing-keys';
 import { planToSign, signStatement, statementPayload } from '../documents/statements';
 import type { StatementMembers, StatementType, StatedRun } from '../documents/statements';
 import { gateTitle, noRightWarnings, notAskedWarnings, planText, readPlan } from '../words/plan';
-import { ALLOWED_OPERATIONS, UNSIGNED_FINDINGS, unsignedFindings } from '../words/plan';
+import { UNSIGNED_FINDINGS, unsignedFindings } from '../words/plan';
 import { receiptText, waitingText } from '../words/status';
 import {
   area,
@@ -228,7 +228,7 @@ function ask(what: string, form: 'approval' | 'choice' | 'holder', asked: Reques
 function showApproval(run: ShownRun, gate: string, claimed = run.planDigest): void {
   const { text, digest } = planToSign({ ...run, planDigest: claimed });
   const plan = readPlan(text);
-  const words = plan && planText(plan);
+  const words = plan && planText(plan, gate);
   const findings = unsignedFindings(run.findings);
   const warnings = [
     ...noRightWarnings(run, gate, whoever().name),
@@ -245,7 +245,7 @@ function showApproval(run: ShownRun, gate: string, claimed = run.planDigest): vo
     ? [
         fact('Requested by', [words.requestedBy]),
         fact('Reason', [words.reason]),
-        fact(ALLOWED_OPERATIONS, words.operations, { even: true }),
+        ...words.allowed.map(({ title, operations }) => fact(title, operations, { even: true })),
         ...(waiting ? [fact(waiting.title, [waiting.text.trim(), ...waiting.lines.map((line) => line.text)])] : []),
         ...words.clusters.map(([cluster = '', ...more]) => fact('Cluster', [cluster, ...more])),
         ...(words.choices.length > 0 ? [fact('Choices', words.choices, { even: true })] : []),

@@ -223,7 +223,10 @@ async function encrypt(): Promise<void> {
   clearSecrets();
   area('envelope').value = JSON.stringify(envelopeInput(envelope));
   made = typeof envelope === 'string' ? envelope : undefined;
-  part('send-part').hidden = madeFor.gateway === '' || made === undefined;
+  const sendable = madeFor.gateway !== '' && made !== undefined;
+  part('send-part').hidden = !sendable;
+  byId('copy-part', HTMLDetailsElement).open = !sendable;
+  part('last').textContent = sendable ? 'Send the envelope' : 'Copy the envelope';
   show(4);
 }
 
@@ -300,6 +303,7 @@ async function begin(): Promise<void> {
 /** What a page says that was made for a gateway. */
 function namesGateway(origin: string): void {
   part('fetch-part').hidden = false;
+  part('first').textContent = 'Get or paste the invitation';
   part('progress').textContent =
     `Your key share leaves this device only encrypted. This page can send to ${origin} and nowhere else.`;
   part('network').textContent = `It can reach ${origin} and nothing else.`;

@@ -26,7 +26,7 @@ beforeAll(() => {
     cpSync(join(projectRoot(), file), join(project, file));
   symlinkSync(join(projectRoot(), 'node_modules'), join(project, 'node_modules'));
   write('package-lock.json', '{ "packages": {} }');
-  for (const step of ['bundle-workflows', 'bundle-holder-page']) write(`scripts/${step}.ts`, 'export {};\n');
+  for (const step of ['bundle-workflows', 'bundle-pages']) write(`scripts/${step}.ts`, 'export {};\n');
   write('src/cli/demo/main.ts', "import { word } from '../../word';\nconsole.log(`says ${word}`);\n");
   write('src/word.ts', "export const word = 'one';\n");
 });

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { cp, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { buildPage, writePage } from '../../scripts/bundle-holder-page';
-import type { BuiltPage } from '../../scripts/bundle-holder-page';
+import { buildPage, writePage } from '../../scripts/bundle-pages';
+import type { BuiltPage } from '../../scripts/bundle-pages';
 import { fillPage } from '../../src/cli/commands/share';
 import { projectRoot } from '../../src/dev-server/locations';
 import { formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/keys';

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import { pathToFileURL } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
-import { buildPage } from '../../scripts/bundle-holder-page';
+import { buildPage } from '../../scripts/bundle-pages';
 import { fillPage } from '../../src/cli/commands/share';
 import { formatPublicKey } from '../../src/keys';
 import type { CreatedInvitation, InvitationFacts, KeyRecords, SigningKey } from '../../src/keys';
