@@ -18,7 +18,7 @@ import { until } from '../support/by-hand';
 import { findChromium } from '../support/chromium';
 import { openStandIn } from './stand-in-gateway';
 import type { Answer, StandInGateway } from './stand-in-gateway';
-import { messageOf, openStage } from './support';
+import { focused, messageOf, openStage, tabTo } from './support';
 import type { Opened, Stage } from './support';
 
 const executable = findChromium();
@@ -455,28 +455,21 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     const { page } = await stage.openApprover(gateway.origin);
     expect(await page.locator('#step-1').ariaSnapshot()).toMatchSnapshot('step 1');
     expect(await page.isVisible('#gateway')).toBe(false);
-    const focused = () => page.evaluate<string>('document.activeElement.id || document.activeElement.textContent');
-    const tabTo = async (id: string) => {
-      for (let presses = 0; (await focused()) !== id; presses += 1) {
-        if (presses > 15) throw new Error(`The Tab key does not reach ${id}, but ${await focused()}.`);
-        await page.keyboard.press('Tab');
-      }
-    };
-    await tabTo('name');
+    await tabTo(page, 'name');
     await page.keyboard.type('grace');
     await page.setInputFiles('#key-file', { name: 'grace.key', mimeType: 'text/plain', buffer: Buffer.from(file) });
-    await tabTo('passphrase');
+    await tabTo(page, 'passphrase');
     await page.keyboard.type(PASSPHRASE);
     await page.keyboard.press('Enter');
     await page.waitForSelector('#step-2:not([hidden])');
-    expect(await focused()).toContain('What waits for you');
+    expect(await focused(page)).toContain('What waits for you');
     expect(await page.locator('#step-2').ariaSnapshot()).toMatchSnapshot('step 2');
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
     await page.waitForSelector('#step-3:not([hidden])');
-    expect(await focused()).toContain('Gate "plan"');
+    expect(await focused(page)).toContain('Gate "plan"');
     expect(await page.locator('#step-3').ariaSnapshot()).toMatchSnapshot('step 3');
-    await tabTo('verdict');
+    await tabTo(page, 'verdict');
     await page.keyboard.type('approve');
     await page.keyboard.press('Enter');
     await page.waitForSelector('#receipt .box.good');

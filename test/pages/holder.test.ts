@@ -14,7 +14,18 @@ import { lookup, rehearsalFacts, RUN, shareText } from '../keys/builders';
 import { until } from '../support/by-hand';
 import { findChromium } from '../support/chromium';
 import { openStandIn } from './stand-in-gateway';
-import { agree, check, checkRefused, encryptAndCopy, messageOf, openStage, pinOf, visit } from './support';
+import {
+  agree,
+  check,
+  checkRefused,
+  encryptAndCopy,
+  focused,
+  messageOf,
+  openStage,
+  pinOf,
+  tabTo,
+  visit,
+} from './support';
 import type { Stage } from './support';
 
 const executable = findChromium();
@@ -235,6 +246,35 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     ]);
     await page.click('#encrypt');
     expect(await messageOf(page, 3)).toContain('You must sign your answer');
+  });
+
+  it('works by keyboard alone, and has a name for everything that a screen reader reads', async () => {
+    const { page } = await stage.open(pinOf(stage));
+    const read = (step: number) => page.locator(`#step-${step}`).ariaSnapshot();
+    expect((await read(1)).replace(spokenFingerprint(stage.workersKey.kid), 'FINGERPRINT')).toMatchSnapshot('step 1');
+    await tabTo(page, 'invitation');
+    await page.keyboard.insertText(invitation.jws);
+    await page.keyboard.press('Shift+Tab');
+    await page.keyboard.type('ben');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('#step-2:not([hidden])');
+    expect(await focused(page)).toContain('Read what you are being asked for');
+    const facts = /(- term: Collected\n)(- definition: .*\n){2}/;
+    const unread = (await read(2)).replace(facts, '$1').replaceAll(/(recipient|OpenPGP) \S+/g, '$1 KEY');
+    expect(unread).toMatchSnapshot('step 2');
+    await tabTo(page, 'cluster');
+    await page.keyboard.type('west');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('#step-3:not([hidden])');
+    expect(await focused(page)).toBe('share');
+    expect(await read(3)).toMatchSnapshot('step 3');
+    await page.keyboard.type(SHARE);
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('#step-4:not([hidden])');
+    expect((await read(4)).replace(/"?\{.*\}"?/, 'ENVELOPE')).toMatchSnapshot('step 4');
+    await tabTo(page, 'copy');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('#copied .box.good');
   });
 
   it('made for a gateway, gets the invitation there and sends the envelope, with the key opened once; neither share nor passphrase is sent', async () => {

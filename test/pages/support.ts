@@ -140,3 +140,16 @@ export async function encryptAndCopy(page: Page): Promise<unknown> {
   await page.waitForSelector('#copied .box.good');
   return JSON.parse(await page.evaluate<string>('navigator.clipboard.readText()'));
 }
+
+/** What has the focus: its ID, otherwise its text. */
+export function focused(page: Page): Promise<string> {
+  return page.evaluate<string>('document.activeElement.id || document.activeElement.textContent');
+}
+
+/** Presses the Tab key until the element has the focus. */
+export async function tabTo(page: Page, id: string): Promise<void> {
+  for (let presses = 0; (await focused(page)) !== id; presses += 1) {
+    if (presses > 15) throw new Error(`The Tab key does not reach ${id}, but ${await focused(page)}.`);
+    await page.keyboard.press('Tab');
+  }
+}
