@@ -66,6 +66,16 @@ const LAYERS = [
     ],
     never: /^@temporalio\/(worker|workflow|activity|testing)/,
   })),
+  // For people: it verifies what they signed, and has no key of anybody.
+  {
+    folder: 'src/gateway/mailbox',
+    may: [
+      ...SHARED,
+      ...['contracts', 'documents', 'inventory', 'keys/people'].map((name) => `src/${name}`),
+      ...['budget', 'http', 'listening'].map((name) => `src/gateway/${name}`),
+    ],
+    never: /^@temporalio\//,
+  },
   // Stands between people and Temporal, and knows neither clusters nor keys.
   {
     folder: 'src/gateway',

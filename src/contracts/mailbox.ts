@@ -40,7 +40,7 @@ export type WaitingItem = MailboxRun &
         readonly holder: string;
         /** The invitation (JWS), as `runbook invitation` prints it. */
         readonly invitation: string;
-        readonly until: string;
+        readonly until?: string;
         /** Asked only from then on: ISO time. A share that is given before counts. */
         readonly askedFrom?: string;
       }

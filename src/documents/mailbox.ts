@@ -35,7 +35,7 @@ export interface MailboxAccess {
   readonly stop?: AbortSignal;
 }
 
-/** The gateway waits at most 10 s for a run. */
+/** The gateway waits at most 10 s for a run. A try that began in time may take this long. */
 const ONE_TRY_MS = 20_000;
 const PAUSE_MS = 1_000;
 
@@ -50,7 +50,7 @@ const PAUSE_MS = 1_000;
 export async function askMailbox(access: MailboxAccess, path: string, content?: object): Promise<unknown> {
   const end = Date.now() + (access.timeoutMs ?? 30_000);
   for (;;) {
-    const { answer, failure, pauseMs = PAUSE_MS } = await askOnce(access, path, content, end);
+    const { answer, failure, pauseMs = PAUSE_MS } = await askOnce(access, path, content);
     if (failure === undefined) return answer;
     if (!failure.retryable || access.stop?.aborted === true || Date.now() + pauseMs > end) throw failure;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
@@ -67,13 +67,12 @@ async function askOnce(
   { origin, name, key, stop, fetch = globalThis.fetch }: MailboxAccess,
   path: string,
   content: object | undefined,
-  end: number,
 ): Promise<Outcome> {
   const method = content === undefined ? 'GET' : 'POST';
   const body = content && JSON.stringify(content);
   // Each try is signed anew: the gateway accepts a request once.
   const authorization = await signRequest({ origin, method, path, body, name }, key);
-  const late = AbortSignal.timeout(Math.max(1, Math.min(ONE_TRY_MS, end - Date.now())));
+  const late = AbortSignal.timeout(ONE_TRY_MS);
   try {
     const response = await fetch(`${origin}${path}`, {
       method,
@@ -122,8 +121,14 @@ function failureIn(answer: unknown, status: number): RunbookError {
 }
 
 function noAnswer(origin: string, error: unknown): RunbookError {
-  const { cause, name } = error instanceof Error ? error : { cause: undefined, name: '' };
+  const { cause, name } = (error ?? {}) as { readonly cause?: unknown; readonly name?: unknown };
   const why = errnoOf(cause) ?? (name === 'TimeoutError' ? 'no answer in time' : 'no connection, or it broke');
+  if (/CERT|_TLS_|SIGNATURE|VERIFY/.test(why))
+    return new RunbookError('TLS_FAILED', `The certificate of the gateway at ${origin} is not accepted.`, {
+      observed: why,
+      needed: 'a certificate for this address from a CA that this machine trusts, or the file of its CA',
+      next: 'Check the address, and ask the operators for the file of the CA (--gateway-ca).',
+    });
   return new RunbookError('GATEWAY_UNAVAILABLE', `The gateway at ${origin} does not answer.`, {
     observed: why,
     needed: 'the address of a gateway, a network that reaches it, and a certificate that this machine trusts',

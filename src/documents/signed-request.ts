@@ -1,5 +1,5 @@
 /**
- * Requests to the gateway's mailbox (protocol: "Requests to the gateway"). A person signs each request with their own key, so
+ * Requests to the gateway's mailbox (docs/mailbox.md). A person signs each request with their own key, so
  * that the gateway needs no passwords and no sessions.
  */
 import { sha256 } from '@noble/hashes/sha2.js';

@@ -9,13 +9,21 @@ export class Budget {
   /** When the bucket of a sender is full again. Absent: it is full. */
   readonly #fullAt = new Map<string, number>();
 
-  constructor(private readonly now: () => number = () => performance.now()) {}
+  /**
+   * @param burst - so many at once
+   * @param msPerMessage - and then one in this time
+   */
+  constructor(
+    private readonly now: () => number = () => performance.now(),
+    private readonly burst = BURST,
+    private readonly msPerMessage = MS_PER_MESSAGE,
+  ) {}
 
   /** Whether the sender may send one more message now. */
   take(sender: string): boolean {
     const now = this.now();
-    const fullAt = Math.max(now, this.#fullAt.get(sender) ?? now) + MS_PER_MESSAGE;
-    if (fullAt - now > BURST * MS_PER_MESSAGE) return false;
+    const fullAt = Math.max(now, this.#fullAt.get(sender) ?? now) + this.msPerMessage;
+    if (fullAt - now > this.burst * this.msPerMessage) return false;
     if (!this.#fullAt.has(sender) && this.#fullAt.size >= MOST_SENDERS && !this.#forget(now)) return false;
     this.#fullAt.set(sender, fullAt);
     return true;
