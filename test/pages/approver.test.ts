@@ -35,7 +35,7 @@ const PLAN: RunbookPlan = {
   ],
   operations: [
     {
-      operation: 'dr.primary.demote',
+      ...({ kind: 'dr', endpoint: 'primary/demote', gate: 'plan' } as const),
       on: { cluster: 'east', clusterId: 'id-east' },
       with: { cluster: 'west', clusterId: 'id-west' },
     },
@@ -44,7 +44,7 @@ const PLAN: RunbookPlan = {
     'Clients have no primary for some seconds.',
     'Nothing holds clients: compare with `runbook status payments`.',
   ],
-  steps: ['Read both clusters', 'Demote east', 'Promote west'],
+  steps: [{ step: 'Read both clusters' }, { step: 'Demote east', note: 'the OUTAGE begins' }, { step: 'Promote west' }],
   choices: { go: 'required', lossLimit: 0 },
   inventory: 'digest-of-the-inventory',
   reason: 'planned maintenance',
@@ -169,8 +169,13 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     await page.waitForSelector('#step-3:not([hidden])');
     await page.click('#request summary');
     const shown = (await page.innerText('#step-3')).replaceAll('\n', ' ');
-    const words = planText(PLAN);
-    const inOrder = [...words.warnings, words.requestedBy, words.reason, ...words.operations];
+    const words = planText(PLAN, 'plan');
+    const inOrder = [
+      ...words.warnings,
+      words.requestedBy,
+      words.reason,
+      ...words.allowed.flatMap(({ title, operations }) => [title, ...operations]),
+    ];
     const more = [...words.clusters.flat(), ...words.choices, ...words.steps, words.inventory ?? '', status.runId];
     for (const text of [...inOrder, ...more]) expect(shown).toContain(text.replaceAll('`', ''));
     const places = inOrder.map((text) => shown.indexOf(text.replaceAll('`', '')));
