@@ -151,8 +151,8 @@ const ofRunbook = (name: string, runbook: RunbookName) =>
   [name, anyInput.extend({ input: RUNBOOK_INPUTS[runbook] })] as const;
 const schemas = new Map<string, z.ZodType>([
   ...Object.entries(OF_KIND),
-  // The input of readiness is a deployment only.
-  ...RUNBOOK_NAMES.filter((name) => name !== 'readiness').map((name) => ofRunbook(assessing(name), name)),
+  // The input of these is a deployment only.
+  ...RUNBOOK_NAMES.filter((name) => name !== 'readiness' && name !== 'deploymentStatus').map((name) => ofRunbook(assessing(name), name)),
   ofRunbook('requestTakeOver', 'drFailover'),
 ]);
 // Without a filter, the existing one would be deleted.

@@ -42,6 +42,7 @@ export {
 export { assessPerformancePromotion } from './plans/performance-promotion';
 export { assessSecondaryRepointing } from './plans/repointing';
 export { quiesceByQuota, readQuotas, releaseQuota } from './quiesce/quota';
+export { readDeploymentStatus } from './readiness/deployment-status';
 export { assessReadiness } from './readiness/readiness';
 export { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
 export { awaitPrimaryGone, fenceLostPrimary } from './roles/other-side';

@@ -6,7 +6,7 @@ export { drSwitchover } from './runbooks/dr-switchover';
 export { ceremonyRehearsal } from './runbooks/ceremony-rehearsal';
 export { operationTokenDisposal } from './runbooks/operation-token-disposal';
 export { drReindex, merkleCheck } from './runbooks/merkle';
-export { batchTokenRotation, readiness, walSampler } from './runbooks/scheduled';
+export { batchTokenRotation, deploymentStatus, readiness, walSampler } from './runbooks/scheduled';
 export { operationTokenCeremony, rootTokenCeremony } from './runbooks/token-ceremonies';
 export { primaryEnablement } from './runbooks/primary-enablement';
 export { replicationTeardown, secondaryDecommission } from './runbooks/ending';

@@ -33,7 +33,7 @@ export function clusterChecks({ deployment, clusters, sets }: Topology): Judged[
   ];
 }
 
-function oneDrPrimary({ name, members, primaries }: DrSet): Judged[] {
+export function oneDrPrimary({ name, members, primaries }: DrSet): Judged[] {
   const silent = members.filter(({ observation }) => !observation.reachable).map((each) => each.name);
   const unreadable = silent.length === 0 ? '' : `; not readable: ${silent.join(', ')}`;
   const judged = check(`one-dr-primary.${name}`, undefined, primaries.length === 1, {

@@ -16,7 +16,8 @@ const primaryChange = z.object({
 });
 /** The last change of a deployment's primary, recorded by the promoting activity. */
 export type PrimaryChange = z.infer<typeof primaryChange>;
-const lastChange = new RecordTable('primary-change', primaryChange);
+/** The entry of the record. */
+export const primaryChanges = new RecordTable('primary-change', primaryChange);
 
 /** Records that a cluster became primary. If that cannot be written, the promotion is still valid. */
 export async function notePrimaryChange(
@@ -24,7 +25,7 @@ export async function notePrimaryChange(
   deployment: string,
   change: PrimaryChange,
 ): Promise<void> {
-  const noting = lastChange.put(records, deployment, '', change).catch((error: unknown) => {
+  const noting = primaryChanges.put(records, deployment, '', change).catch((error: unknown) => {
     const code = isRunbookError(error) ? error.code : 'INTERNAL';
     log.warn({ deployment, code }, 'the change of the primary was not recorded: no cool-down is counted from it');
   });
@@ -37,7 +38,7 @@ export async function lastPrimaryChange(
   deployment: string,
 ): Promise<{ readonly last?: PrimaryChange } | undefined> {
   try {
-    return { last: await lastChange.get(records, deployment) };
+    return { last: await primaryChanges.get(records, deployment) };
   } catch (error) {
     const code = isRunbookError(error) ? error.code : 'INTERNAL';
     log.warn({ deployment, code }, 'the last change of the primary cannot be read from the record');

@@ -113,6 +113,7 @@ export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
     ...MARKER,
   ],
   walSampler: [],
+  deploymentStatus: [],
 };
 
 /** They set up, wipe or end replication, or generate a root token: not in the everyday policy unless requested. */

@@ -253,7 +253,7 @@ export const ACTIVITY_KINDS = {
   ...all('read', 'assessOperationTokenDisposal', 'checkApprovals', 'checkControls', 'checkCredential'),
   ...all('read', 'checkDecisions', 'checkFormerPrimaryDemoted', 'checkUnaskedShares'),
   ...all('read', 'compareDynamicFilters', 'compareMerkleRoots', 'describeRun'),
-  ...all('read', 'readPathsFilter', 'readQuotas', 'readRunbookInput', 'readSignalEvents'),
+  ...all('read', 'readDeploymentStatus', 'readPathsFilter', 'readQuotas', 'readRunbookInput', 'readSignalEvents'),
   ...all('wait', 'awaitDrStreaming', 'awaitOutsideSecondary', 'awaitPerformanceSecondaries'),
   ...all('wait', 'awaitPrimaryBack', 'awaitPrimaryGone', 'awaitPrimaryStays', 'awaitReplicationDisabled'),
   ...all('wait', 'awaitRole', 'awaitSecondaryGone', 'followBootstrap'),

@@ -20,6 +20,7 @@ const LOCKS = {
   batchTokenRotation: 'batch-token',
   merkleCheck: 'merkle-check',
   readiness: 'readiness',
+  deploymentStatus: 'status',
   walSampler: 'none',
 } as const;
 

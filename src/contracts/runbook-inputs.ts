@@ -218,6 +218,8 @@ export const RUNBOOK_INPUTS = {
     }),
   /** The input of `readiness`: whether a switchover and a failover would start now. Meant for a Temporal Schedule too. */
   readiness: z.strictObject({ deployment: deploymentName }),
+  /** The input of `deploymentStatus`: each cluster as it is now. `runbook status` starts it where no run is open. */
+  deploymentStatus: z.strictObject({ deployment: deploymentName }),
   /** The input of `operationTokenCeremony`: one operation token for one cluster, for a later run or for a person. */
   operationTokenCeremony: z
     .strictObject({

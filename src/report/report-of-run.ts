@@ -282,6 +282,8 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   },
   readDeployment: ({ observations }) =>
     clustersIn(observations, ({ dr, performance }) => ` DR ${modeOf(dr)}, performance ${modeOf(performance)}`),
+  readDeploymentStatus: ({ clusters }) =>
+    clustersIn(clusters, ({ dr, performance }) => ` DR ${modeOf(dr)}, performance ${modeOf(performance)}`),
   createCeremony: ({ epoch, holders, threshold }) =>
     `round ${of(epoch)}, ${of(threshold)} of ${listOf(holders).length} holders needed`,
   createRehearsal: ({ holders }) => `${listOf(holders).length} people asked; no key share is asked for`,

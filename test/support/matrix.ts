@@ -66,6 +66,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   replicationTeardown: 66,
   walSampler: 17,
   readiness: 26,
+  deploymentStatus: 17,
   merkleCheck: 111,
   drReindex: 139,
   operationTokenDisposal: 42,

@@ -6,7 +6,7 @@ import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { approvePlan } from '../procedures/approved-plan';
 
-/* Runbooks for Schedules: nobody waits for them. */
+/* Runbooks for Schedules: nobody waits for them. And the one that `runbook status` starts. */
 
 /** Would a switchover and a failover start now? Changes nothing, opens no gate, and runs beside any other run. */
 export const readiness = runbook('readiness', check, { quiet: true });
@@ -18,6 +18,17 @@ async function check(run: Run, { deployment }: InputOf<'readiness'>): Promise<En
   });
   run.state.learnSite(site);
   return { outcome: 'completed', result: { ...found } };
+}
+
+/** Each cluster as it is now, and what the record says of earlier runs. Only reads, and costs few events. */
+export const deploymentStatus = runbook('deploymentStatus', look, { quiet: true });
+
+async function look(run: Run, { deployment }: InputOf<'deploymentStatus'>): Promise<Ending> {
+  const seen = await run.step('Read the deployment', (call) => call.readDeploymentStatus({ deployment }), {
+    // A person waits for it: it ends instead of parking.
+    onFailure: 'throw',
+  });
+  return { outcome: 'completed', result: { ...seen }, withoutReport: true };
 }
 
 /**

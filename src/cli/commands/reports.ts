@@ -4,7 +4,9 @@ import type { Command } from 'commander';
 import { nextCommandOf, shellLine } from '../../contracts/next-commands';
 import { reportSchema } from '../../contracts/report';
 import type { Report } from '../../contracts/report';
-import { RunbookError } from '../../errors';
+import { RunbookError, isRunbookError } from '../../errors';
+import { RUNBOOK_NAMES, holdsDeploymentLock } from '../../contracts/names';
+import { tableOf } from '../deployment-status';
 import { renderHtml, renderMarkdown } from '../../report/render';
 import { digestOf, markIn } from '../../report/run-history';
 import { newCommand, printResult, withRun, withRunSession, withServerOptions, withSession, number } from '../command';
@@ -15,10 +17,10 @@ import type { ExitCode } from '../errors';
 import { readReport, summaryLines } from '../read-report';
 import { Progress } from '../render-status';
 import { describe, readRunView } from '../run';
-import type { RunReference, TemporalSession } from '../run';
+import type { RunReference, RunView, TemporalSession } from '../run';
 import { readTextFile } from '../secret-input';
 import type { CommandHost } from '../command-host';
-import { escapeUntrusted, jsonText } from '../../contracts/words';
+import { clock, escapeUntrusted, inLines, jsonText } from '../../contracts/words';
 
 export const commands = (host: CommandHost): Command[] => [watchCommand(host), reportCommand(host)];
 
@@ -57,8 +59,13 @@ async function watchRun(
   let view = await readRunView(session, run);
   // From here on, follow the same run even if another one starts under this Workflow ID.
   const same = { workflowId: view.workflowId, runId: view.runId };
+  let before: readonly string[] | undefined;
   for (;;) {
     for (const line of progress.lines(view)) context.out(json === true ? jsonText({ progress: line }) : line);
+    if (before === undefined && json !== true && hasReadClusters(view)) {
+      before = await clustersBefore(session, same);
+      before.forEach(context.out);
+    }
     if (view.state !== 'running') break;
     if (Date.now() >= deadline || context.stop.aborted) {
       context.err(`Stopped watching; the run continues: ${nextCommandOf.status(run.workflowId)}`);
@@ -69,8 +76,32 @@ async function watchRun(
   }
   const report = await readReport(session, same);
   if (json === true) context.out(jsonText({ report }));
-  else for (const line of summaryLines(report)) context.out(line);
+  else for (const line of [...clusterLines(report), ...summaryLines(report)]) context.out(line);
   return exitCodeOfRun(report);
+}
+
+const mayChangeRoles = (runbook: string): boolean =>
+  RUNBOOK_NAMES.some((name) => name === runbook && holdsDeploymentLock(name));
+
+/** Whether a run that may change roles has read the clusters. */
+function hasReadClusters({ runbook, status }: RunView): boolean {
+  return mayChangeRoles(runbook) && status !== undefined && status.phase !== 'checking' && status.phase !== 'finished';
+}
+
+/** The clusters as the run read them last; without a worker that answers, they are shown at the end. */
+async function clustersBefore(session: TemporalSession, run: RunReference): Promise<readonly string[]> {
+  const report = await readReport(session, run).catch((error: unknown) => {
+    if (isRunbookError(error, 'REPORT_UNAVAILABLE')) return undefined;
+    throw error;
+  });
+  return report === undefined ? [] : clusterLines(report);
+}
+
+/** The clusters as a run read them last, with the time. A run that was refused changed nothing. */
+function clusterLines({ finalState, outcome, runbook }: Report): readonly string[] {
+  if (!mayChangeRoles(runbook) || outcome === 'refused' || finalState.length === 0) return [];
+  const at = Math.min(...finalState.map((each) => each.at));
+  return ['', `Clusters as read at ${clock(at)}`, ...tableOf(inLines(finalState)).map((line) => `  ${line}`), ''];
 }
 
 interface ReportOptions extends ServerOptions {

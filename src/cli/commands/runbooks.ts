@@ -40,6 +40,7 @@ export const RUNBOOK_PURPOSES: Readonly<Record<RunbookName, string>> = {
   merkleCheck: 'Reports whether the Merkle tree of a DR secondary is sound.',
   walSampler: 'Records WAL indexes, lag and heartbeats on a schedule, so that a failover can bound its data loss.',
   readiness: 'Reports whether a switchover and a failover would start now, point by point.',
+  deploymentStatus: 'Shows each cluster as it is now, the last change of the primary, and the last readiness check.',
 };
 
 /** `runbook runbooks`: lists the runbooks, or the input fields of one. Needs no server. */

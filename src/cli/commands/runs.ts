@@ -2,13 +2,16 @@ import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { Command } from 'commander';
 import { PLAN_ID, RUNBOOK_NAMES } from '../../contracts/names';
+import type { RunbookName } from '../../contracts/names';
 import { commandsFor, shellWord } from '../../contracts/next-commands';
 import { newCommand, number, printResult, withRun, withRunSession, withServerOptions, withSession } from '../command';
 import type { ServerOptions } from '../command';
 import { EXIT } from '../errors';
 import { statusLines } from '../render-status';
-import { readRunView } from '../run';
-import type { TemporalSession } from '../run';
+import { showDeployment } from '../deployment-status';
+import { describe, readRunView } from '../run';
+import type { RunReference, TemporalSession } from '../run';
+import { isRunbookError } from '../../errors';
 import { durationText, inLines } from '../../contracts/words';
 import { runOutcome } from '../../contracts/run-facts';
 import type { RunOutcome } from '../../contracts/run-facts';
@@ -28,7 +31,7 @@ interface ListOptions extends ServerOptions {
 function listCommand({ context }: CommandHost): Command {
   const command = newCommand('list', ['runbook list', 'runbook list --open --json'])
     .option('--open', 'only runs that have not ended')
-    .option('--all', 'also samplers and plans')
+    .option('--all', 'also samplers, plans and readings of a status')
     .option('--limit <number>', 'maximum number of runs', number, 30);
   return withServerOptions(command).action(async (options: ListOptions) => {
     const runs = await withSession(context, options, (session) => readRuns(session, options));
@@ -45,9 +48,12 @@ function listCommand({ context }: CommandHost): Command {
   });
 }
 
+/** Runs that only read and are many. */
+const READING: readonly RunbookName[] = ['walSampler', 'deploymentStatus'];
+
 /** The newest runs, as far as Temporal knows them without a worker. */
 async function readRuns({ client }: TemporalSession, { open, all, limit }: ListOptions) {
-  const types = RUNBOOK_NAMES.filter((name) => all === true || name !== 'walSampler').map((name) => `'${name}'`);
+  const types = RUNBOOK_NAMES.filter((name) => all === true || !READING.includes(name)).map((name) => `'${name}'`);
   const query = [
     `WorkflowType IN (${types.join(', ')})`,
     ...(all === true ? [] : [`WorkflowId NOT STARTS_WITH '${PLAN_ID}'`]),
@@ -112,23 +118,47 @@ function stateText({ state, phase, outcome, failure }: Awaited<ReturnType<typeof
   return outcome ?? 'ended, outcome unknown';
 }
 
-/** `runbook status`: what a run does, what it waits for, and the exact command for each missing person. */
-function statusCommand({ context, finish }: CommandHost): Command {
+/**
+ * `runbook status`: what a run does, what it waits for, and the exact command for each missing person. Of a deployment without
+ * an open run: its clusters, and what earlier runs left.
+ */
+function statusCommand(host: CommandHost): Command {
   const command = newCommand('status', [
-    'runbook status deployment:payments',
+    'runbook status payments   (without an open run: its clusters)',
     'runbook status deployment:payments --json',
   ]).option('-r, --run-id <id>', 'an earlier run of this Workflow ID');
   return withServerOptions(withRun(command)).action(
     async (given: string, options: ServerOptions & { runId?: string }) => {
       const { runId } = options;
-      const view = await withRunSession(context, options, given, (session, workflowId) =>
-        readRunView(session, { workflowId, runId }),
-      );
-      const answered = view.status !== undefined;
-      const next = view.status?.waiting.flatMap((each) => commandsFor(view.workflowId, each)) ?? [];
-      printResult(context, options, { ...view, answered, next }, statusLines(view));
-      // The exit code reports it too: the shown state is as old as the last event.
-      if (!answered && view.state === 'running') finish(EXIT.pending);
+      await withRunSession(host.context, options, given, async (session, workflowId) => {
+        // Only a word that means a deployment; its Workflow ID means the newest run under it, open or not.
+        const isDeployment = workflowId !== given && runId === undefined;
+        if (isDeployment && !(await isOpen(session, workflowId))) return showDeployment(host, session, given, options);
+        return showRun(host, session, { workflowId, runId }, options);
+      });
     },
   );
+}
+
+async function isOpen({ client }: TemporalSession, workflowId: string): Promise<boolean> {
+  const found = await describe(client, { workflowId }).catch((error: unknown) => {
+    if (isRunbookError(error, 'NOT_FOUND')) return undefined;
+    throw error;
+  });
+  return found?.status.name === 'RUNNING';
+}
+
+async function showRun(
+  { context, finish }: CommandHost,
+  session: TemporalSession,
+  run: RunReference,
+  options: ServerOptions,
+): Promise<void> {
+  const view = await readRunView(session, run);
+  const answered = view.status !== undefined;
+  const next = view.status?.waiting.flatMap((each) => commandsFor(view.workflowId, each)) ?? [];
+  const schema = 'replication-runbooks/status/v1';
+  printResult(context, options, { schema, ...view, answered, next }, statusLines(view));
+  // The exit code reports it too: the shown state is as old as the last event.
+  if (!answered && view.state === 'running') finish(EXIT.pending);
 }

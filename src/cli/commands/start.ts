@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
-import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import type { Command } from 'commander';
 import { PLAN_ID, RUNBOOK_NAMES, lockWorkflowId, webUiLink } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
-import { nextCommandOf, shellLine } from '../../contracts/next-commands';
+import { shellLine } from '../../contracts/next-commands';
 import { readinessResult } from '../../contracts/readiness';
 import type { ReadinessResult } from '../../contracts/readiness';
-import { changeText, verdictsText, verdictWords, escapeUntrusted, inLines, jsonIn } from '../../contracts/words';
+import { changeText, verdictsText, verdictWords, inLines, jsonIn } from '../../contracts/words';
 import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult, withServerOptions, withSession, number } from '../command';
@@ -16,10 +15,11 @@ import type { ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, exitCodeOfVerdicts, refusalIn } from '../errors';
 import { pointLines, planLines } from '../render-plan';
-import { describe, isPolled, queryStatus, readPollers, readRunView, waitForReport } from '../run';
+import { describe, isPolled, queryStatus, readPollers, waitForReport } from '../run';
 import type { TemporalSession } from '../run';
 import { buildInput, inputFields, runbookName } from './runbooks';
 import type { CheckedInput } from './runbooks';
+import { startRun } from '../start-run';
 import { withSigningOptions } from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
 import type { CommandHost } from '../command-host';
@@ -218,39 +218,6 @@ async function awaitBeginning({ client }: TemporalSession, run: ExactRun): Promi
     await delay(100);
   }
   return false;
-}
-
-async function startRun(
-  { context }: CommandHost,
-  session: TemporalSession,
-  runbook: RunbookName,
-  workflowId: string,
-  input: CheckedInput,
-  workflowIdConflictPolicy: 'FAIL' | 'USE_EXISTING' = 'FAIL',
-): Promise<string> {
-  try {
-    const handle = await session.client.workflow.start(runbook, {
-      workflowId,
-      taskQueue: taskQueueSetting(context.env),
-      args: [input.object],
-      // Shown until a worker has picked up the run.
-      memo: { runbook, deployment: input.deployment },
-      // The lock: a second run with the same ID is refused, and never ends the running one.
-      workflowIdConflictPolicy,
-      workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-      staticSummary: `${runbook} of ${escapeUntrusted(input.cluster ?? input.deployment)}`,
-    });
-    return handle.firstExecutionRunId;
-  } catch (error) {
-    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
-    const { status, memo, ...holder } = await readRunView(session, { workflowId });
-    const phase = status?.phase ?? memo?.phase;
-    throw new RunbookError('LOCK_HELD', `${workflowId} is held by a run of ${holder.runbook}. Nothing was started.`, {
-      observed: `run ${holder.runId}, ${holder.state} since ${holder.startedAt}${phase === undefined ? '' : `, phase ${phase}`}`,
-      needed: 'no open run with this Workflow ID',
-      next: `Check it with "${nextCommandOf.status(workflowId)}". Start again when it has ended.`,
-    });
-  }
 }
 
 /** `runbook readiness`: starts the check, waits for it, and prints its points; the exit code reports the verdict. */
