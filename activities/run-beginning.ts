@@ -1,4 +1,5 @@
-import { lockWorkflowId } from '../src/contracts/names';
+import { temporal as protos } from '@temporalio/proto';
+import { OUTCOME_ATTRIBUTE, lockWorkflowId } from '../src/contracts/names';
 import type { RunbookName } from '../src/contracts/names';
 import type { RecordHead } from '../src/contracts/record';
 import type { Finding } from '../src/contracts/run-facts';
@@ -9,6 +10,7 @@ import type { Deployment } from '../src/inventory';
 import { currentExecution } from './execution';
 
 const LAST_RUN_MS = 2_000;
+const ATTRIBUTES_MS = 2_000;
 
 interface RecordStanding {
   /** The head of the record. It is kept in the run's result, and the next run compares it. */
@@ -35,10 +37,29 @@ export async function readRunbookInput(asked: { readonly runbook: RunbookName; r
     const input = parsed.data;
     // Checked before the run waits for anybody, and before its start is announced.
     refuseUnknownClusters(findDeployment(currentExecution().inventory, input.deployment), input);
-    return { input, ...(await recordStanding(input.deployment, lockWorkflowId(runbook, input))) };
+    const [standing, outcomeInList] = await Promise.all([
+      recordStanding(input.deployment, lockWorkflowId(runbook, input)),
+      isOutcomeListed(),
+    ]);
+    return { input, ...standing, ...(outcomeInList && { outcomeInList }) };
   }
   const problems = inputMistakes(parsed.error);
   throw wrongInput(runbook, `The input of ${runbook} is invalid: ${problems.join('; ')}.`, problems.join('; '));
+}
+
+/** Whether the namespace has the search attribute for outcomes. One that is missing would fail the run at its end. */
+async function isOutcomeListed(): Promise<boolean> {
+  const { temporal, run } = currentExecution();
+  const { operatorService } = temporal.connection;
+  const { INDEXED_VALUE_TYPE_KEYWORD: keyword } = protos.api.enums.v1.IndexedValueType;
+  const asked = () => operatorService.listSearchAttributes({ namespace: run.ns });
+  try {
+    const { customAttributes } = await temporal.withDeadline(Date.now() + ATTRIBUTES_MS, asked);
+    return Object.hasOwn(customAttributes, OUTCOME_ATTRIBUTE) && customAttributes[OUTCOME_ATTRIBUTE] === keyword;
+  } catch {
+    // A server or a role that does not tell: the list goes without.
+    return false;
+  }
 }
 
 /** The members of an input that name clusters of the deployment. */

@@ -15,3 +15,7 @@ done
 # Reports are built from histories: keep these for as long as somebody may ask for a report.
 temporal operator namespace describe -n "$TEMPORAL_NAMESPACE" ||
   temporal operator namespace create -n "$TEMPORAL_NAMESPACE" --retention 30d
+
+# Optional: tells in Temporal's list of runs how each run ended.
+temporal operator search-attribute create -n "$TEMPORAL_NAMESPACE" --name RunbookOutcome --type Keyword ||
+  echo "RunbookOutcome was not created: the list of runs goes without outcomes." >&2

@@ -50,6 +50,7 @@ function asEnded(view: RunView): RunView {
 
 function phaseOf({ memo, status, state }: RunView): string {
   if (status?.outcome !== undefined) return `, ${status.outcome}`;
+  if (state !== 'running' && memo?.outcome !== undefined) return `, ${memo.outcome}`;
   const phase = status?.phase ?? memo?.phase;
   if (phase === undefined) return '';
   if (state !== 'running') return ` in phase ${phase}`;

@@ -38,6 +38,12 @@ export const CHANGES_PRIMARY: ReadonlySet<string> = new Set<RunbookName>([
 export const SNAPSHOT_EVENTS = ['demotion', 'wipe', 'forced-promotion'] as const;
 export type SnapshotEvent = (typeof SNAPSHOT_EVENTS)[number];
 
+/**
+ * The search attribute (Keyword) that tells in Temporal's list of runs how a run ended. Optional: runs set it only where a
+ * worker found it registered, because one that is missing fails every task of a run.
+ */
+export const OUTCOME_ATTRIBUTE = 'RunbookOutcome';
+
 /** The histogram of outages that workers export. */
 export const OUTAGE_METRIC = 'runbooks_outage_seconds';
 

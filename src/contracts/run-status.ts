@@ -135,6 +135,8 @@ export interface RunMemo {
   readonly runbook: string;
   readonly deployment: string;
   readonly phase: RunPhase;
+  /** Once the run has ended. The memo then says no more than this: nobody would correct it later. */
+  readonly outcome?: RunOutcome;
   readonly step?: string;
   readonly waitingFor?: string;
   readonly carryingOut?: string;

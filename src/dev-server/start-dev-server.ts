@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
+import { OUTCOME_ATTRIBUTE } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { startProcess, freePorts } from './child-process';
 import { errorMessage, findTemporalServer } from './find-temporal-server';
@@ -152,6 +153,7 @@ function startParameters(
     ...['--port', String(ports.grpc), '--http-port', String(ports.http), '--ui-port', String(ports.ui)],
     ...['--metrics-port', String(ports.metrics)],
     ...namespaces.flatMap((each) => ['--namespace', each]),
+    ...['--search-attribute', `${OUTCOME_ATTRIBUTE}=Keyword`],
     ...Object.entries(DYNAMIC_CONFIG).flatMap(([key, value]) => ['--dynamic-config-value', `${key}=${value}`]),
   ];
 }

@@ -1,11 +1,13 @@
+import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { defineSearchAttributeKey } from '@temporalio/common';
 import { planIn } from '../../src/contracts/plan';
 import type { PlanDocument } from '../../src/contracts/plan';
 import { firstReading } from '../../src/moves/every-run';
 import { planNumber } from '../../src/moves/steps';
-import { setCurrentDetails, upsertMemo, workflowInfo } from '@temporalio/workflow';
 import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/run-status';
 import type { SiteFacts } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
+import { OUTCOME_ATTRIBUTE } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Attested, Finding, Receipt, RunFact, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { CarryingOut, RunMemo, RunStatus, TimelineStep, Waiting, Asked } from '../../src/contracts/run-status';
@@ -20,6 +22,8 @@ import { Notifications } from './notifications';
 const RECEIPTS_SHOWN = 500;
 /** Receipts that the report keeps, so that it stays small enough to be a result. Only a flood causes more, and a finding reports it. */
 const RECEIPTS_KEPT = 2_000;
+
+const OUTCOME_KEY = defineSearchAttributeKey(OUTCOME_ATTRIBUTE, 'KEYWORD');
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
@@ -294,6 +298,17 @@ export class RunState {
   publish(): void {
     this.show();
     if (this.phase !== 'finishing' && this.phase !== 'finished') this.#writeMemo();
+  }
+
+  /**
+   * Says in the memo how the run ended, and in Temporal's list if the attribute is registered: people tell runs apart without
+   * a worker.
+   */
+  noteOutcome(outcome: RunOutcome, { inList = false }): void {
+    const { runbook, deployment, phase } = this;
+    const memo: RunMemo = { runbook, deployment, phase, outcome };
+    upsertMemo({ step: null, waitingFor: null, carryingOut: null, outageSince: null, ...memo });
+    if (inList) upsertSearchAttributes([{ key: OUTCOME_KEY, value: outcome }]);
   }
 
   #writeMemo(): void {

@@ -111,7 +111,7 @@ async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unkn
     description: 'The signed invitation of the current ceremony, for `runbook share`',
   });
   refuseTimeouts();
-  const { input, record, findings } = await readInput<I>(runbook.name, raw);
+  const { input, record, findings, outcomeInList } = await readInput<I>(runbook.name, raw);
   const lockId = lockWorkflowId(runbook.name, input);
   if (input.dryRun !== true && lockId !== undefined && workflowInfo().workflowId !== lockId)
     return handOver(workflowInfo().workflowType, lockId, raw, takeOverOf(runbook.name, input));
@@ -135,7 +135,7 @@ async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unkn
     await state.notifications.settle();
     signals.close(state);
     await pump;
-    const found = foundOut(run, ending) ?? (await writeReport(run, ending));
+    const found = foundOut(run, ending) ?? (await writeReport(run, ending, outcomeInList));
     await condition(allHandlersFinished);
     signals.refuseLate(state);
     if (ending.failure) throw ending.failure;
@@ -235,10 +235,15 @@ function end(state: RunState, outcome: RunOutcome, leftToDo: readonly string[], 
   state.enterPhase('finished');
 }
 
-/** Has the report written to files, if a worker keeps files. */
-async function writeReport(run: Run, { outcome, leftToDo = [], result }: Ending): Promise<undefined> {
+/** Says how the run ended where Temporal shows it, and has the report written to files, if a worker keeps files. */
+async function writeReport(
+  run: Run,
+  { outcome, leftToDo = [], result }: Ending,
+  outcomeInList: boolean | undefined,
+): Promise<undefined> {
   const { state } = run;
   end(state, outcome, [...leftToDo, ...state.left.texts], result);
+  state.noteOutcome(outcome, { inList: outcomeInList });
   if (state.site.reportFiles === false) return;
   // What was done is done: a full disk must not turn it into a failed run.
   await run.cleanUp(WRITE_REPORT, async (call) => {

@@ -43,7 +43,7 @@ function listCommand({ context }: CommandHost): Command {
     const head = ['WORKFLOW ID', 'RUNBOOK', 'DEPLOYMENT', 'STATE', 'STARTED', 'DURATION', 'WAITS FOR'];
     const none = options.all === true ? 'No runs.' : 'No runs. Samplers and plans: runbook list --all';
     printResult(context, options, runs, rows.length === 0 ? [none] : columns([head, ...rows]));
-    if (options.json !== true && runs.some(({ state }) => state === 'failed'))
+    if (options.json !== true && runs.some(({ state, outcome }) => state === 'failed' && outcome === undefined))
       context.err('Whether a failed run had changed anything: runbook report WORKFLOW-ID');
   });
 }
@@ -79,13 +79,15 @@ const END_DEADLINE_MS = 5_000;
 async function listed(client: Client, run: WorkflowExecutionInfo) {
   const { workflowId, runId, type, status, startTime, closeTime, memo } = run;
   const noted = (name: string) => textOf(memo?.[name]);
-  const end = await readEnd(client, run);
+  const told = runOutcome.safeParse(memo?.['outcome']).data;
+  // The code of a failure is in the result only.
+  const end = told === undefined || status.name === 'FAILED' ? await readEnd(client, run) : {};
   return {
     ...{ workflowId, runId, runbook: RUNBOOK_NAMES.find((name) => name === memo?.['runbook']) ?? type },
     ...{ deployment: noted('deployment') ?? end.deployment, state: status.name.toLowerCase() },
     // An ended run waits for nothing, whatever its memo says.
     ...(status.name === 'RUNNING' && { phase: noted('phase'), waitingFor: noted('waitingFor') }),
-    ...{ outcome: end.outcome, failure: end.failure, startedAt: startTime.toISOString() },
+    ...{ outcome: told ?? end.outcome, failure: end.failure, startedAt: startTime.toISOString() },
     ...{ endedAt: closeTime?.toISOString(), durationMs: (closeTime?.getTime() ?? Date.now()) - startTime.getTime() },
   };
 }
@@ -113,7 +115,7 @@ async function readEnd(client: Client, { workflowId, runId, status }: WorkflowEx
 /** What a run does, or how it ended. */
 function stateText({ state, phase, outcome, failure }: Awaited<ReturnType<typeof listed>>): string {
   if (state === 'running') return phase === undefined ? state : `${state}: ${phase}`;
-  if (state === 'failed') return failure === undefined ? state : `${state}: ${failure}`;
+  if (state === 'failed') return [outcome ?? state, ...(failure === undefined ? [] : [failure])].join(': ');
   if (state !== 'completed') return state;
   return outcome ?? 'ended, outcome unknown';
 }
