@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ScheduleNotFoundError, ScheduleOverlapPolicy } from '@temporalio/client';
 import type { Client, ScheduleDescription, ScheduleOptions } from '@temporalio/client';
 import { shellLine } from '../src/contracts/next-commands';
+import { startMetadata } from '../src/contracts/start-metadata';
 import { durationText } from '../src/contracts/words';
 import type { WantedSchedule } from '../src/inventory';
 
@@ -32,7 +33,7 @@ export function scheduleOf(wanted: WantedSchedule, taskQueue: string) {
       args: [input],
       // As `runbook start` does.
       memo: { runbook, deployment },
-      staticSummary: `${runbook} of ${deployment}`,
+      ...startMetadata(runbook, input, 'by its Schedule'),
     },
     policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: CATCH_UP_MS, pauseOnFailure: false },
   } satisfies Omit<ScheduleOptions, 'scheduleId'>;

@@ -4,6 +4,7 @@ import { RUNBOOK_NAMES, deploymentWorkflowId } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import type { ServiceAlarm } from '../../src/contracts/notifications';
 import type { WalSample } from '../../src/contracts/observations';
+import { startMetadata } from '../../src/contracts/start-metadata';
 import { findDeployment } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
@@ -145,15 +146,16 @@ export class ServiceWatch {
     const { name: deployment } = this.#deployment;
     const workflowId = deploymentWorkflowId(deployment);
     const reason = `walSampler: no cluster of DR set ${drSet} answers as primary`;
+    const input = { deployment, reason, requestedBy: 'walSampler' };
     try {
       await temporal.workflow.start(runbook, {
         workflowId,
         taskQueue: records.taskQueue,
-        args: [{ deployment, reason, requestedBy: 'walSampler' }],
+        args: [input],
         memo: { runbook, deployment },
         workflowIdConflictPolicy: 'FAIL',
         workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-        staticSummary: `${runbook} of ${deployment}, started by walSampler`,
+        ...startMetadata(runbook, input, 'by walSampler'),
       });
       return true;
     } catch (error) {

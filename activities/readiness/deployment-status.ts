@@ -1,7 +1,7 @@
 import type { OnDeployment } from '../../src/contracts/activities';
 import type { DeploymentStatus } from '../../src/contracts/deployment-status';
 import { findDeployment } from '../../src/inventory';
-import { openEntries } from '../ceremony/token-ledger';
+import { openEntries } from '../tokens/token-ledger';
 import { within } from '../checks/within';
 import { currentExecution } from '../execution';
 import { primaryChanges } from '../roles/primary-changes';

@@ -1,7 +1,7 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import type { RunbookName } from '../contracts/names';
 import { nextCommandOf } from '../contracts/next-commands';
-import { escapeUntrusted } from '../contracts/words';
+import { startMetadata } from '../contracts/start-metadata';
 import { RunbookError } from '../errors';
 import { taskQueueSetting } from '../worker/settings';
 import type { CommandHost } from './command-host';
@@ -34,7 +34,7 @@ export async function startRun(
       // The lock: a second run with the same ID is refused, and never ends the running one.
       workflowIdConflictPolicy,
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-      staticSummary: `${runbook} of ${escapeUntrusted(input.cluster ?? input.deployment)}`,
+      ...startMetadata(runbook, input.object),
     });
     return handle.firstExecutionRunId;
   } catch (error) {

@@ -110,8 +110,8 @@ export function holdsDeploymentLock(runbook: RunbookName): boolean {
   return LOCKS[runbook] === 'deployment';
 }
 
-/** The address of a run in the Web UI at `base`. */
+/** The address of a run in the Web UI at `base`: the tab that says what the run waits for, and how it ended. */
 export function webUiLink(base: string, namespace: string, workflowId: string, runId: string): string {
   const [inNamespace = '', id = '', run = ''] = [namespace, workflowId, runId].map(encodeURIComponent);
-  return `${base.replace(/(?<!\/)\/+$/, '')}/namespaces/${inNamespace}/workflows/${id}/${run}/history`;
+  return `${base.replace(/(?<!\/)\/+$/, '')}/namespaces/${inNamespace}/workflows/${id}/${run}/user-metadata`;
 }

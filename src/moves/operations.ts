@@ -3,13 +3,26 @@ import type { AllowedOperation, RunbookPlan } from '../contracts/payloads';
 import { kindName } from './kinds';
 
 /** The operations of a plan that one gate opens. If the plan has gate `go`, it opens once more what gate `plan` opened. */
-export function allowedAt(gate: string, { operations }: Pick<RunbookPlan, 'operations'>): readonly AllowedOperation[] {
+function allowedAt(gate: string, { operations }: Pick<RunbookPlan, 'operations'>): readonly AllowedOperation[] {
   const first: string = gate === ('go' satisfies GateName) ? ('plan' satisfies GateName) : gate;
   return operations.filter((each) => each.gate === first);
 }
 
+/** What an approval of one gate allows, as sentences: nothing that another gate opens. */
+export function allowedText(gate: string, plan: Pick<RunbookPlan, 'operations'>): Allowed {
+  const allowed = allowedAt(gate, plan);
+  if (allowed.length === 0) return { title: `Approving gate "${gate}" allows no change by itself`, operations: [] };
+  const title = `Approving gate "${gate}" allows this run to do only the following`;
+  return { title, operations: allowed.map((each) => operationText(each, plan)) };
+}
+
+export interface Allowed {
+  readonly title: string;
+  readonly operations: readonly string[];
+}
+
 /** What people allow, as the end of a sentence that begins "The approval allows to". */
-export function operationText(operation: AllowedOperation, plan: Pick<RunbookPlan, 'operations'>): string {
+function operationText(operation: AllowedOperation, plan: Pick<RunbookPlan, 'operations'>): string {
   const {
     kind = 'dr',
     endpoint,

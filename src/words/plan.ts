@@ -3,7 +3,8 @@ import type { RunbookPlan } from '../contracts/plan';
 import type { Finding } from '../contracts/run-facts';
 import type { RunStatus } from '../contracts/run-status';
 import { escapeUntrusted, inLines, jsonIn } from '../contracts/words';
-import { allowedAt, operationText } from '../moves/operations';
+import { allowedText } from '../moves/operations';
+import type { Allowed } from '../moves/operations';
 import { planStepText } from '../moves/steps';
 
 /*
@@ -19,7 +20,7 @@ export interface PlanText {
   /** What people must know before they approve. */
   readonly warnings: readonly string[];
   /** What an approval allows, and nothing that another gate opens: as sentences, for each gate that is shown. */
-  readonly allowed: readonly { readonly title: string; readonly operations: readonly string[] }[];
+  readonly allowed: readonly Allowed[];
   /** One row for each cluster: name, roles, version, ID. */
   readonly clusters: readonly (readonly string[])[];
   readonly choices: readonly string[];
@@ -63,13 +64,6 @@ export function planText(plan: RunbookPlan, gate?: string): PlanText {
     choices: Object.entries(choices).map(([name, choice]) => `${name}: ${choice}`),
     steps: steps.map(planStepText),
   };
-}
-
-function allowedText(gate: string, plan: RunbookPlan): PlanText['allowed'][number] {
-  const allowed = allowedAt(gate, plan);
-  if (allowed.length === 0) return { title: `Approving gate "${gate}" allows no change by itself`, operations: [] };
-  const title = `Approving gate "${gate}" allows this run to do only the following`;
-  return { title, operations: allowed.map((each) => operationText(each, plan)) };
 }
 
 /** Findings that approvers are told: they are apart from the plan, because anybody who can write to the namespace can forge them. */

@@ -129,6 +129,65 @@ it('in the terminal: alarms, then what is wrong, then whom it waits for, then th
   ]);
 });
 
+it('in the Web UI: the plan as it is signed, while its gate is open and for this plan only', () => {
+  const plan = {
+    ...{
+      runbook: 'drSwitchover',
+      deployment: 'payments',
+      reason: '**now**',
+      requestedBy: 'olga',
+      choices: { go: 'auto' },
+    },
+    clusters: [{ cluster: 'east', clusterId: 'id-east', version: '1.20', dr: 'primary', performance: 'disabled' }],
+    operations: [{ operation: 'dr.primary.demote', on: { cluster: 'east', clusterId: 'id-east' } }],
+    ...{ warnings: ['Clients are paused'], steps: ['Demote east (OUTAGE begins)', 'Promote west'] },
+  };
+  const gate: Waiting = {
+    ...{ for: 'approval', gate: 'plan', planDigest: 'digest', missing: ['grace'], approved: [], until: at(60) },
+  };
+  const shown = details({ planText: JSON.stringify(plan), planDigest: 'digest', waiting: [gate] });
+  inOrder(shown, [
+    '**Waiting for approval of gate plan**',
+    '#### The plan that approvers sign',
+    '**Digest**: `digest`',
+    '**Reason**: \\*\\*now\\*\\*. **Requested by**: olga, as claimed at the start; unverified',
+    '- Clients are paused',
+    '- dr.primary.demote on east',
+    '1. Demote east (OUTAGE begins)\n2. Promote west',
+    '- east: DR primary, performance disabled, version 1.20, cluster ID id-east\n- go: auto',
+    '#### Steps',
+  ]);
+  const without = [
+    { planText: JSON.stringify(plan), planDigest: 'digest' },
+    { planText: JSON.stringify(plan), planDigest: 'another', waiting: [gate] },
+    { planText: 'not a plan', planDigest: 'digest', waiting: [gate] },
+  ];
+  for (const each of without) expect(details(each)).not.toContain('The plan that approvers sign');
+});
+
+it('in the Web UI: how an ended run went, and where its report is', () => {
+  const ended = { ...BEGUN, phase: 'finished', outcome: 'completed', leftToDo: ['Look at east'] } as const;
+  const outage = {
+    startedAt: '2026-11-21T12:00:00.000Z',
+    totalMs: 6_100,
+    serviceMs: 5_600,
+    machineMs: 500,
+    peopleMs: 0,
+  };
+  const bounded = { loss: 'bounded', boundWalEntries: '7', why: 'nothing was compared' } as const;
+  inOrder(currentDetails(ended, { outage, loss: bounded, clientsHeld: undefined }), [
+    'Finished, completed',
+    '**Outage**: 6.1 s (service 5.6 s, machine 500 ms, people 0 ms)',
+    '**Data loss**: at most 7 WAL entries: nothing was compared',
+    `**Report**: \`runbook report ${WID} --run-id r\``,
+    '**Left to do**: Look at east',
+  ]);
+  const open = { startedAt: outage.startedAt };
+  const none = { loss: 'none', why: 'equal roots' } as const;
+  const shown = currentDetails(ended, { outage: open, loss: none, clientsHeld: { from: outage.startedAt } });
+  inOrder(shown, ['**Outage**: no end known', '**Data loss**: none: equal roots', '**Clients paused**: no end known']);
+});
+
 it('in the Web UI: the same, and a parked run says so in its heading', () => {
   inOrder(details(NIGHT), [
     '### drSwitchover of payments: PARKED',

@@ -60,7 +60,8 @@ const PLAN = JSON.stringify({
   ...{ choices: {}, reason: 'a test', requestedBy: 'bea' },
 });
 const STATUS: RunStatus = {
-  ...{ ...RUN, runbook: 'drSwitchover', deployment: 'payments', phase: 'waiting-for-people', paused: false },
+  ...{ ...RUN, namespace: 'runbooks', runbook: 'drSwitchover', deployment: 'payments', phase: 'waiting-for-people' },
+  paused: false,
   ...{ steps: [], receipts: [], findings: [], planText: PLAN, planDigest: 'digest', invitation: 'eyJ.a.b' },
   asked: { kind: 'operation-token', targets: [], requestedBy: { name: 'bea', how: 'signed' }, reason: 'a test' },
   waiting: [

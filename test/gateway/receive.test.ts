@@ -191,7 +191,7 @@ describe('a message that a secret of the trigger signed', () => {
       {
         ...{ started: true, duplicate: false, runbook: 'drFailover', state: 'running' },
         run: { workflowId: `deployment:${deployment}`, runId: run.runId },
-        link: `http://ui.example/namespaces/${namespace}/workflows/deployment%3A${deployment}/${run.runId}/history`,
+        link: `http://ui.example/namespaces/${namespace}/workflows/deployment%3A${deployment}/${run.runId}/user-metadata`,
         text: expect.stringContaining('Started drFailover') as string,
       },
     ]);

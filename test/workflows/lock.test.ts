@@ -2,9 +2,19 @@ import { randomUUID } from 'node:crypto';
 import { replayRun } from '../support/replay';
 import { reportOf } from '../support/reports';
 import { clusters, openScenario, pair } from '../support/scenario';
-import type { Scenario } from '../support/scenario';
+import type { Scenario, TestRun } from '../support/scenario';
 import { takeOverBy } from '../support/failover';
 import { temporalServer, uniqueTaskQueue } from '../support/temporal-server';
+
+/** How the time line of the Web UI names the timers of a run. */
+async function timersOf({ handle }: TestRun): Promise<readonly string[]> {
+  const { events } = await handle.fetchHistory();
+  return (events ?? [])
+    .flatMap(({ timerStartedEventAttributes, userMetadata }) =>
+      timerStartedEventAttributes ? Buffer.from(userMetadata?.summary?.data ?? []).toString() : [],
+    )
+    .map((text) => text.replaceAll('"', ''));
+}
 
 describe('one changing run for each deployment', () => {
   /** The lock of a ceremony is the cluster's name, and the server serves all tests. */
@@ -37,7 +47,13 @@ describe('one changing run for each deployment', () => {
         }),
       ],
     ]);
+    // A child inherits none of them.
+    const { memo, ...described } = await real.handle.describe();
+    expect(memo).toMatchObject({ runbook: 'drSwitchover', deployment: scenario.name });
+    expect(await described.staticSummary()).toMatch(/^drSwitchover of \S+ \(to west\), handed over from ui-/);
+    expect(await described.staticDetails()).toContain('**Reason**: a test of the switchover');
     await real.waitsFor('approval', ({ gate }) => gate === 'plan');
+    expect(await timersOf(real)).toContain('gate plan expires');
 
     const second = await scenario.start({}, `ui-${randomUUID()}`);
     const failure = await second.failure();

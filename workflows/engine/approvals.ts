@@ -97,7 +97,7 @@ export async function awaitWindow(
   const from = window.notBefore === undefined ? 0 : Date.parse(window.notBefore);
   const early = Date.now() < from;
   if (early) {
-    const begin = () => run.waitFor(() => false, from - Date.now());
+    const begin = () => run.waitFor(() => false, from - Date.now(), 'the change window begins');
     await run.state.whileWaiting('window', { for: 'window', until: from }, begin);
   }
   if (Date.now() <= Date.parse(window.notAfter)) return early;

@@ -1,6 +1,10 @@
-import { stepNumber } from '../../src/moves/steps';
+import { planStepText, stepNumber } from '../../src/moves/steps';
+import { shellLine } from '../../src/contracts/next-commands';
+import { planIn } from '../../src/contracts/plan';
+import type { OutageSplit, Report } from '../../src/contracts/report';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import { escapeMarkdown, inCode, inLines, prose } from '../../src/contracts/words';
+import { durationText, escapeMarkdown, inCode, inLines, prose } from '../../src/contracts/words';
+import { allowedText } from '../../src/moves/operations';
 import { inOutage, phaseText, receiptText, statusText, stepText } from '../../src/words/status';
 import type { Line, Statement } from '../../src/words/status';
 
@@ -43,8 +47,11 @@ const HERE: Partial<Record<Waiting['for'], readonly string[]>> = {
   decision: [sendInWebUi('`decide`', PRINTED)],
 };
 
-/** What the Web UI shows on the tab User Metadata. No tables and no nested lists, because the Web UI runs them together. */
-export function currentDetails(given: RunStatus): string {
+/** What a run cost, as its report has it. */
+export type Measured = Pick<Report, 'outage' | 'loss' | 'clientsHeld'>;
+
+/** What the Web UI shows on the tab User Metadata: what people must know and do, the plan while they approve it, the result. No tables and no nested lists, because the Web UI runs them together. */
+export function currentDetails(given: RunStatus, measured?: Measured): string {
   const status = inLines(given);
   const { waiting, receipts } = status;
   const parked = waiting.some((each) => each.for === 'decision');
@@ -56,9 +63,11 @@ export function currentDetails(given: RunStatus): string {
   const head = [
     `### ${prose(status.runbook)} of ${escapeMarkdown(status.deployment)}: ${prose(headline)}`,
     '',
+    ...(measured ? resultLines(status, inLines(measured)) : []),
     ...statusText(status, timeOf).flatMap(paragraphs),
     ...(here.length > 0 ? ['**In the Web UI**', '', ...here.map((each) => `- ${each}`), ''] : []),
     ...(last.length > 0 ? ['#### Last signals', '', ...last, ''] : []),
+    ...planLines(status),
     ...['#### Steps', ''],
   ].join('\n');
   let room = MAX_BYTES - bytes(head).length;
@@ -70,6 +79,70 @@ export function currentDetails(given: RunStatus): string {
     steps.unshift(line);
   }
   return new TextDecoder().decode(bytes(`${head}${steps.join('')}`).slice(0, MAX_BYTES));
+}
+
+/** How an ended run went, and where its report is. */
+function resultLines({ workflowId, runId }: RunStatus, { outage, loss, clientsHeld }: Measured): string[] {
+  const facts = [
+    ['Outage', outage && outageText(outage)],
+    ['Data loss', loss && `${loss.loss === 'none' ? 'none' : lossText(loss)}: ${loss.why}`],
+    ['Clients paused', clientsHeld && durationOrOpen(clientsHeld.totalMs)],
+  ] as const;
+  const report = shellLine('runbook', 'report', workflowId, '--run-id', runId);
+  return [
+    ...facts.flatMap(([name, text]) => (text === undefined ? [] : [`**${name}**: ${prose(text)}`, ''])),
+    `**Report**: ${inCode(report)}, or the result of this run`,
+    '',
+  ];
+}
+
+const durationOrOpen = (ms: number | undefined) => (ms === undefined ? 'no end known' : durationText(ms));
+
+function outageText({ totalMs, atLeast, serviceMs = 0, machineMs = 0, peopleMs = 0 }: OutageSplit): string {
+  if (totalMs === undefined) return 'no end known';
+  const split = `service ${durationText(serviceMs)}, machine ${durationText(machineMs)}, people ${durationText(peopleMs)}`;
+  return `${atLeast === true ? 'at least ' : ''}${durationText(totalMs)} (${split})`;
+}
+
+function lossText({ loss, boundWalEntries: bound }: NonNullable<Measured['loss']>): string {
+  return bound === undefined ? loss : `at most ${bound} WAL entries`;
+}
+
+/** The plan as people sign it, while they are asked to. */
+function planLines({ planText, planDigest, waiting }: RunStatus): string[] {
+  const asked = waiting.find((each) => each.for === 'approval');
+  const plan = planText === undefined ? undefined : planIn(planText);
+  if (asked === undefined || asked.planDigest !== planDigest || plan === undefined) return [];
+  const { clusters, warnings, steps, choices, reason, requestedBy } = inLines(plan);
+  const { title, operations } = inLines(allowedText(asked.gate, plan));
+  const list = (items: readonly string[]) => items.map((each) => `- ${prose(each)}`);
+  return [
+    '#### The plan that approvers sign',
+    '',
+    `**Digest**: ${inCode(planDigest ?? '')}. What is shown here proves no digest: \`runbook approve\` and the saved pages compute it.`,
+    '',
+    `**Reason**: ${escapeMarkdown(reason)}. **Requested by**: ${escapeMarkdown(requestedBy ?? 'not named')}, as claimed at the start; unverified`,
+    '',
+    ...(warnings.length > 0 ? ['**Warnings**', '', ...list(warnings), ''] : []),
+    `**${prose(title)}**`,
+    '',
+    ...list(operations),
+    '',
+    '**Steps of the plan**',
+    '',
+    ...steps.map((step, index) => `${index + 1}. ${prose(planStepText(step))}`),
+    '',
+    '**Clusters and choices**',
+    '',
+    ...list(
+      clusters.map(
+        ({ cluster, dr, performance, version, clusterId }) =>
+          `${cluster}: DR ${dr}, performance ${performance}, version ${version}, cluster ID ${clusterId}`,
+      ),
+    ),
+    ...list(Object.entries(choices).map(([name, choice]) => `${name}: ${choice}`)),
+    '',
+  ];
 }
 
 function sentence({ title, text }: Statement): string {

@@ -77,7 +77,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<Approval
   record('opened');
   show();
   try {
-    const inTime = await run.waitFor(() => satisfied || rejectedBy !== undefined, limitMs);
+    const inTime = await run.waitFor(() => satisfied || rejectedBy !== undefined, limitMs, `gate ${gate} expires`);
     if (!inTime) {
       record('expired');
       const by = until === undefined ? '' : ` by ${new Date(until).toISOString()}`;

@@ -158,7 +158,11 @@ export class Notifications {
 
   /** Waits a short time for what is under way. What is not confirmed by then becomes a finding. */
   async settle(): Promise<void> {
-    if (this.#pending === 0 || (await condition(() => this.#pending === 0, LAST_WAIT_MS))) return;
+    if (
+      this.#pending === 0 ||
+      (await condition(() => this.#pending === 0, LAST_WAIT_MS, { summary: 'notifications are given up' }))
+    )
+      return;
     this.state.finding({
       severity: 'info',
       code: 'notification-pending',
@@ -181,7 +185,8 @@ export class Notifications {
       const next = Math.min(remindAt, escalateAt);
       if (next === Infinity) return;
       const over = () => this.#open.get(key) !== mark;
-      if (await condition(over, Math.max(1, next - Date.now()))) return;
+      const summary = next === escalateAt ? 'notify people again: escalation' : 'remind people';
+      if (await condition(over, Math.max(1, next - Date.now()), { summary })) return;
       const waiting = this.state.waiting.get(key);
       if (!waiting) return;
       const about = { subject: `wait:${key}`, since, waiting };

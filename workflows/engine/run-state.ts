@@ -14,6 +14,7 @@ import type { CarryingOut, RunMemo, RunStatus, TimelineStep, Waiting, Asked } fr
 import type { RunEnding, RunRecord } from '../../src/report/run-record';
 import { carryingOutText, waitedFor } from '../../src/words/status';
 import { currentDetails } from './current-details';
+import type { Measured } from './current-details';
 import { ActivityLog, inStep } from './interceptors';
 import { LeftToDo } from './left-to-do';
 import { Notifications } from './notifications';
@@ -42,6 +43,8 @@ export class RunState {
   #carryingOut: readonly CarryingOut[] = [];
   phase: RunPhase = 'checking';
   outcome: RunOutcome | undefined;
+  /** What the run cost, once it has ended. */
+  measured: Measured | undefined;
   /** All that is left to do, once the run has ended. */
   leftAtEnd: readonly string[] = [];
   paused = false;
@@ -288,7 +291,7 @@ export class RunState {
 
   /** Redraws the current details; costs no event. */
   show(): void {
-    setCurrentDetails(currentDetails(this.status()));
+    setCurrentDetails(currentDetails(this.status(), this.measured));
   }
 
   /**

@@ -197,10 +197,15 @@ export class Run {
     return this.#stop instanceof TakenOver ? this.#stop : undefined;
   }
 
-  /** Waits until `ready`, or until the run is stopped. Returns false if `timeoutMs` passed first. */
-  async waitFor(ready: () => boolean, timeoutMs?: number): Promise<boolean> {
+  /**
+   * Waits until `ready`, or until the run is stopped. Returns false if `timeoutMs` passed first.
+   *
+   * @param timer - what happens then, for the time line of the Web UI
+   */
+  async waitFor(ready: () => boolean, timeoutMs?: number, timer = 'the time to wait ends'): Promise<boolean> {
     const done = () => ready() || this.#stopNow() !== undefined;
-    const inTime = timeoutMs === undefined ? (await condition(done), true) : await condition(done, timeoutMs);
+    const inTime =
+      timeoutMs === undefined ? (await condition(done), true) : await condition(done, timeoutMs, { summary: timer });
     const stop = this.#stopNow();
     if (stop && !ready()) throw stop;
     return inTime;

@@ -12,6 +12,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { lockWorkflowId } from '../../src/contracts/names';
+import { startMetadata } from '../../src/contracts/start-metadata';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Report, RunbookFindings } from '../../src/contracts/report';
 import type { RecordHead } from '../../src/contracts/record';
@@ -114,7 +115,7 @@ async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unkn
   const { input, record, findings, outcomeInList } = await readInput<I>(runbook.name, raw);
   const lockId = lockWorkflowId(runbook.name, input);
   if (input.dryRun !== true && lockId !== undefined && workflowInfo().workflowId !== lockId)
-    return handOver(workflowInfo().workflowType, lockId, raw, takeOverOf(runbook.name, input));
+    return handOver(lockId, { given: raw, input }, takeOverOf(runbook.name, input));
 
   const state = new RunState(runbook.name, input.deployment, input);
   known.state = state;
@@ -231,7 +232,9 @@ function end(state: RunState, outcome: RunOutcome, leftToDo: readonly string[], 
   // Nothing is waited for any more.
   state.waiting.clear();
   state.paused = false;
-  state.leftAtEnd = reportOf(state.record()).leftToDo;
+  const { leftToDo: left, outage, loss, clientsHeld } = reportOf(state.record());
+  state.leftAtEnd = left;
+  state.measured = { outage, loss, clientsHeld };
   state.enterPhase('finished');
 }
 
@@ -284,19 +287,21 @@ interface HandedOver {
  * lock is held, this fails at once and names the holder, or tells the holder to become the failover.
  */
 async function handOver(
-  workflowType: string,
   lockId: string,
-  input: unknown,
+  { given, input }: { readonly given: unknown; readonly input: AnyInput },
   takeOver: InputOf<'drFailover'> | undefined,
 ): Promise<HandedOver> {
   const handedOver = { outcome: 'handed-over', workflowId: lockId } as const;
+  const { workflowType, workflowId } = workflowInfo();
   try {
     const child = await startChild(workflowType, {
       workflowId: lockId,
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
       parentClosePolicy: ParentClosePolicy.ABANDON,
-      args: [input],
-      staticSummary: `handed over from ${workflowInfo().workflowId}`,
+      args: [given],
+      // A child inherits neither.
+      memo: { runbook: workflowType, deployment: input.deployment },
+      ...startMetadata(workflowType, input, `handed over from ${workflowId}`),
     });
     const { link } = await activities.describeRun({ workflowId: lockId });
     return { ...handedOver, runId: child.firstExecutionRunId, link };

@@ -181,7 +181,7 @@ export class Signals {
     const isOver = () => this.#closing;
     for (;;) {
       await condition(() => isOver() || [...this.#backlogs.values()].some(({ isEmpty }) => !isEmpty));
-      if (isOver() || (await condition(isOver, WINDOW_MS))) return;
+      if (isOver() || (await condition(isOver, WINDOW_MS, { summary: 'look at further messages of a flood' }))) return;
       for (const [signal, backlog] of this.#backlogs)
         for (const { arrival, input, receivedAt } of backlog.take()) this.#lookAt(signal, arrival, input, receivedAt);
     }

@@ -333,7 +333,9 @@ export abstract class PeoplesTokens extends Collection {
     const isOver = () => done() || this.keysLost !== undefined;
     if (run.inOutage || wanted.skipEffect !== undefined) return this.#waitOrDecide(isOver, wanted);
     run.state.fact({ kind: 'asked', asked: true });
-    const came = await run.waitFor(isOver, this.leftMs).finally(() => run.state.fact({ kind: 'asked', asked: false }));
+    const came = await run
+      .waitFor(isOver, this.leftMs, 'the time of the people who are asked ends')
+      .finally(() => run.state.fact({ kind: 'asked', asked: false }));
     if (came) return false;
     // A failover is in the outage from its beginning, so no clock ends it.
     if (!run.state.serviceIsOut) throw run.stop(new RunStopped('the clock', notInTime()));

@@ -246,7 +246,7 @@ export class TokenCeremony extends PeoplesTokens {
     const leftMs = Math.max(1, (this.#keys?.askStandByAt ?? 0) - Date.now());
     // In parallel with the wait. It costs a timer only if somebody stands by.
     void CancellationScope.nonCancellable(async () => {
-      if (!(await condition(over, leftMs))) this.#callStandBy();
+      if (!(await condition(over, leftMs, { summary: 'ask the holders who stand by' }))) this.#callStandBy();
     });
   }
 

@@ -131,8 +131,13 @@ class Rehearsal extends Collection {
   async collect(): Promise<void> {
     const { state } = this.run;
     this.#wait();
-    await this.run.waitFor(() => this.#missing().length === 0 || this.keysLost !== undefined, this.leftMs);
-    if (this.#checking > 0) await this.run.waitFor(() => this.#checking === 0, LAST_CHECK_MS);
+    await this.run.waitFor(
+      () => this.#missing().length === 0 || this.keysLost !== undefined,
+      this.leftMs,
+      'the rehearsal ends',
+    );
+    if (this.#checking > 0)
+      await this.run.waitFor(() => this.#checking === 0, LAST_CHECK_MS, 'checks of answers are given up');
     state.waitOver('rehearsal');
     if (this.keysLost === undefined) return;
     state.finding({

@@ -3,6 +3,7 @@ import { isGrpcServiceError } from '@temporalio/client';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { temporal } from '@temporalio/proto';
 import { lockWorkflowId, webUiLink } from '../../contracts/names';
+import { startMetadata } from '../../contracts/start-metadata';
 import { payloadConverter } from '../../contracts/payload-converter';
 import { inputOfTrigger } from '../../inventory';
 import type { Trigger } from '../../inventory';
@@ -129,6 +130,7 @@ async function order(
 ): Promise<string | undefined> {
   const { WorkflowIdReusePolicy, WorkflowIdConflictPolicy, TaskQueueKind } = temporal.api.enums.v1;
   const isPlan = start.workflowId.startsWith('plan:');
+  const { staticSummary, staticDetails } = startMetadata(start.runbook, input, 'by the gateway, for an incident');
   const fields = Object.entries(memo).map(([name, value]) => [name, payloadConverter.toPayload(value)] as const);
   try {
     const { runId } = await client.workflowService.startWorkflowExecution({
@@ -142,7 +144,10 @@ async function order(
       workflowIdReusePolicy: isPlan
         ? WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
         : WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-      userMetadata: { summary: payloadConverter.toPayload(`${start.runbook} of ${memo['deployment'] ?? ''}`) },
+      userMetadata: {
+        summary: payloadConverter.toPayload(staticSummary),
+        details: payloadConverter.toPayload(staticDetails),
+      },
     });
     return runId;
   } catch (error) {
