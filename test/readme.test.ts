@@ -1,5 +1,5 @@
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { Command, CommanderError } from 'commander';
 import { parse } from 'yaml';
 import { processContext } from '../src/cli/context';
@@ -51,6 +51,21 @@ function runbookLines(from: Page): string[] {
 
 it('README.md is one page', () => {
   expect(README.text.split('\n').length).toBeLessThanOrEqual(250);
+});
+
+it('every image that a page shows exists, is small, and says what it shows', () => {
+  const images = allPages().flatMap(({ path, text }) =>
+    [...text.matchAll(/!\[([^\]]*)\]\(([^)]+)\)/g)].map(([, title = '', file = '']) => ({
+      title,
+      file: join(ROOT, dirname(path), file),
+    })),
+  );
+  expect(images.length).toBeGreaterThanOrEqual(1);
+  for (const { title, file } of images) {
+    expect([file, existsSync(file)]).toEqual([file, true]);
+    expect(statSync(file).size).toBeLessThan(150 * 1024);
+    expect(title.length).toBeGreaterThan(20);
+  }
 });
 
 describe('commands', () => {
