@@ -12,11 +12,13 @@ import { tailOf } from '../report/run-history';
 import { reportOf } from '../report/report-of-run';
 import { fieldsOf } from '../report/run-record';
 import type { RunTail } from '../report/run-record';
+import { timeLineOf } from '../report/time-line';
+import { timeLineText } from '../report/time-line-text';
 import { findingText } from '../words/status';
 import { refusalIn } from './errors';
 import { describe, pollersText, readPollers } from './run';
 import type { RunReference, TemporalSession } from './run';
-import { escapeUntrusted, inLines, terminalText } from '../contracts/words';
+import { escapeUntrusted, inLines, terminalLine, terminalText } from '../contracts/words';
 
 /** A worker replays the complete run to answer. If no worker polls, one may be starting. */
 const DEADLINES_MS = { polled: 10_000, unpolled: 2_000 };
@@ -111,6 +113,15 @@ function unavailable(
     needed: 'a worker of this namespace and task queue',
     next: `Start one: \`runbook worker\`. ${files} To see what is known without a worker: \`${nextCommandOf.status(workflowId)}\``,
   });
+}
+
+/** Rows that fit on the screen of a terminal below the summary. */
+const ROWS_SHOWN = 30;
+
+/** The time line of a run, to scale, as its report draws it; none if no step began. */
+export function timeLineLines(given: Report): string[] {
+  const line = timeLineOf(inLines(given), ROWS_SHOWN);
+  return line ? ['', ...timeLineText(line).map(terminalLine)] : [];
 }
 
 /**

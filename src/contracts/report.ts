@@ -66,6 +66,8 @@ const outage = z.strictObject({
   peopleMs: milliseconds,
 });
 
+const span = z.strictObject({ from: time, to: time.optional() });
+
 const objective = z.strictObject({
   objective: z.enum(['outage', 'loss', 'unprotected']),
   /** Milliseconds. For `loss`: WAL entries, where 0 means that no loss is proven. */
@@ -131,6 +133,8 @@ export const reportSchema = z.strictObject({
   parkings: z.array(parking),
   /** Who was asked for a key share and when, and who gave one; absent if nobody was asked. */
   holders: z.array(holder).optional(),
+  /** When nothing else went on and the run waited for people who give key shares or tokens, or for people to resume it. */
+  waits: z.array(span.extend({ for: z.enum(['key-shares', 'resume']) })).optional(),
   receipts: z.array(receipt.extend({ at: time })),
   controls: z.array(z.strictObject({ control: z.string(), by: attested, reason: z.string(), at: time })),
   findings: z.array(finding.extend({ at: time })),
@@ -146,13 +150,26 @@ export const reportSchema = z.strictObject({
     })
     .optional(),
   /** From quiescing the clients until their release: what they noticed, besides the outage. Absent if they were not quiesced. */
-  clientsHeld: z.strictObject({ from: time, to: time.optional(), totalMs: milliseconds }).optional(),
+  clientsHeld: z
+    .strictObject({
+      from: time,
+      to: time.optional(),
+      totalMs: milliseconds,
+      /** Each time, if they were quiesced several times. */
+      spans: z.array(span).optional(),
+    })
+    .optional(),
   /** From the demotion until the first DR secondary streams again. */
   withoutDrProtection: z.strictObject({ from: time, to: time.optional(), totalMs: milliseconds }).optional(),
   /** The objectives of the inventory for this outage, and whether they were met. Absent if it has none, or nothing was demoted. */
   objectives: z.array(objective).optional(),
   tokens: z.array(z.strictObject({ cluster: z.string(), state: z.string(), text: z.string() })),
+  /** Each cluster as the run first read it; absent if it read none, or read them only once. */
+  initialState: z.array(clusterObservation).optional(),
+  /** Each cluster as last read. */
   finalState: z.array(clusterObservation),
+  /** Whether roles were read after the last activity that may have changed one; absent if the run read no cluster. */
+  finalRoles: z.enum(['unchanged', 'read-after-changes', 'not-read-after-changes']).optional(),
   /** What the runbook found out, such as the points of `readiness`. */
   result: z.record(z.string(), z.unknown()).optional(),
   /** Of an open run: what people decided and the run is carrying out. */

@@ -15,14 +15,32 @@ export interface Toned {
 
 export const toned = (text: string, tone: Tone): Toned => ({ text, tone });
 
-/** A time for people, UTC: `2026-11-21 00:31:02.123`. */
+/** A time for people, UTC: `2026-11-21 00:31:02`. */
 export function timeText(iso: string): string {
+  return exactTime(iso).replace(/\.\d+$/, '');
+}
+
+/** A time for those who compare it with a log, UTC: `2026-11-21 00:31:02.123`. */
+export function exactTime(iso: string): string {
   return iso.replace('T', ' ').replace('Z', '');
+}
+
+/** The time of day, with its date if that is not the day on which the run began. The title of a report says that day. */
+export function clockText(iso: string, { startedAt }: Pick<Report, 'startedAt'>): string {
+  const text = timeText(iso);
+  return iso.slice(0, 10) === startedAt.slice(0, 10) ? text.slice(11) : text;
+}
+
+/** A duration for people, without milliseconds: `0.3 s`. */
+export function shortDuration(milliseconds: number): string {
+  if (milliseconds <= 0) return '0 s';
+  if (milliseconds < 50) return '< 0.1 s';
+  return milliseconds < 1_000 ? `${(milliseconds / 1_000).toFixed(1)} s` : durationText(milliseconds);
 }
 
 /** The duration between two ISO times, for people. */
 export function betweenText(from: string, to: string): string {
-  return durationText(Date.parse(to) - Date.parse(from));
+  return shortDuration(Date.parse(to) - Date.parse(from));
 }
 
 /** Runbook and deployment. */
@@ -145,8 +163,8 @@ function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   if (!outage) return CHANGES_PRIMARY.has(runbook) ? toned('No outage: this run demoted nothing.', 'good') : undefined;
   const { startedAt, startedBecause, endedAt, endedBy, serviceReadyAt, totalMs, atLeast } = outage;
   const { beforeRunMs = 0, serviceMs = 0, machineMs = 0, peopleMs = 0 } = outage;
-  const before = beforeRunMs === 0 ? '' : `before this run began ${durationText(beforeRunMs)}, `;
-  const split = `${before}service ${durationText(serviceMs)}, machine ${durationText(machineMs)}, people ${durationText(peopleMs)}`;
+  const before = beforeRunMs === 0 ? '' : `before this run began ${shortDuration(beforeRunMs)}, `;
+  const split = `${before}service ${shortDuration(serviceMs)}, machine ${shortDuration(machineMs)}, people ${shortDuration(peopleMs)}`;
   const why = startedBecause === undefined ? '' : ` Start of the outage: ${startedBecause}.`;
   if (totalMs === undefined || endedAt === undefined)
     return toned(`Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.${why}`, 'bad');
@@ -156,10 +174,10 @@ function outageHeadline({ runbook, outage }: Report): Toned | undefined {
     'service-ready': `when a primary ${seen}`,
     'primary-back': 'when a primary was seen to serve again, without a change by this run',
   }[endedBy ?? 'service-ready'];
-  const times = `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended ${by}.`;
+  const times = `From ${timeText(startedAt)} to ${clockText(endedAt, { startedAt })} UTC, ended ${by}.`;
   const least = atLeast ? 'at least ' : '';
   return toned(
-    `Outage of ${least}${durationText(totalMs)}: ${split}. ${times}${why}`,
+    `Outage of ${least}${shortDuration(totalMs)}: ${split}. ${times}${why}`,
     peopleMs > 0 ? 'warning' : 'neutral',
   );
 }
@@ -170,7 +188,7 @@ function heldHeadline({ clientsHeld }: Report): Toned | undefined {
   const { from, totalMs } = clientsHeld;
   return totalMs === undefined
     ? toned(`Clients paused since ${timeText(from)} UTC: this run did not release them.`, 'bad')
-    : toned(`Clients paused for ${durationText(totalMs)}, from the quiesce to their release.`, 'neutral');
+    : toned(`Clients paused for ${shortDuration(totalMs)}, from the quiesce to their release.`, 'neutral');
 }
 
 function lossHeadline({ runbook, loss, outage }: Report): Toned | undefined {
@@ -193,5 +211,5 @@ function protectionHeadline({ withoutDrProtection }: Report): Toned | undefined 
   const { from, totalMs } = withoutDrProtection;
   return totalMs === undefined
     ? toned(`Without DR protection since ${timeText(from)} UTC.`, 'bad')
-    : toned(`Without DR protection for ${durationText(totalMs)}.`, 'neutral');
+    : toned(`Without DR protection for ${shortDuration(totalMs)}.`, 'neutral');
 }

@@ -148,11 +148,17 @@ export function clientsHeldOf(run: RunRecord): Report['clientsHeld'] {
   if (from === undefined) return undefined;
   const held = orders.flatMap((each, index) => (each.held ? [{ from: each.at, to: orders[index + 1]?.at }] : []));
   const to = held.at(-1)?.to;
-  if (to === undefined) return { from: isoTime(from) };
+  const spans = held.map((each) => ({
+    from: isoTime(each.from),
+    to: each.to === undefined ? undefined : isoTime(each.to),
+  }));
+  const several = spans.length > 1 ? { spans } : {};
+  if (to === undefined) return { from: isoTime(from), ...several };
   return {
     from: isoTime(from),
     to: isoTime(to),
     totalMs: held.reduce((sum, each) => sum + (each.to ?? to) - each.from, 0),
+    ...several,
   };
 }
 

@@ -3,11 +3,13 @@ import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import type { Report } from '../contracts/report';
-import { escapeMarkdown, oneLine, pieces, prose } from '../contracts/words';
+import { escapeMarkdown, pieces, prose } from '../contracts/words';
 import { headlineOf, headlinesBelow, timeText, titleOf } from './headlines';
 import { markOf } from './run-history';
+import { STYLE } from './page-style';
 import { sectionsOf } from './sections';
-import type { Block, Cell, Row } from './sections';
+import type { Block, Cell, Row, Section } from './sections';
+import { escapedHtml } from './svg';
 
 /* Renders a report as Markdown, as a page, and as files. All have the same content (`sections.ts`). */
 
@@ -41,6 +43,16 @@ function markdownBlock(content: Block): string {
         .join('\n');
     case 'facts':
       return content.entries.map(([name, value]) => `- ${name}: ${markdownCell(value)}`).join('\n');
+    case 'figures':
+      return markdownTable(
+        content.figures.map(({ name, value, objective = '' }) => ({
+          Figure: name,
+          Value: value,
+          Objective: objective,
+        })),
+      );
+    case 'pictures':
+      return content.text.length === 0 ? '' : ['```text', ...content.text, '```'].join('\n');
     case 'table':
       return `${content.caption}\n\n${markdownTable(content.rows)}`;
   }
@@ -65,11 +77,6 @@ export function renderMarkdown(report: Report): string {
   ];
   const text = parts.filter((part) => part !== '').join('\n\n');
   return `${text.replace(/\\(?=:\/\/)|(?<=www)\\(?=\.)/gi, '')}\n`;
-}
-
-/** Any text as HTML that shows only that text, also inside a quoted attribute. Control characters are dropped. */
-function escapedHtml(text: string): string {
-  return oneLine(text).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 /** An element with escaped text. `className` is a constant, never text from a report. */
@@ -128,9 +135,47 @@ function htmlBlock(content: Block): string {
       return htmlList(content);
     case 'facts':
       return `<dl>${content.entries.map(([name, value]) => `${element('dt', name)}<dd>${cellHtml(value)}</dd>`).join('')}</dl>`;
+    case 'figures':
+      return htmlFigures(content);
+    case 'pictures':
+      return htmlPictures(content);
     case 'table':
       return htmlTable(content);
   }
+}
+
+function htmlFigures({ figures }: Extract<Block, { kind: 'figures' }>): string {
+  const cards = figures.map(({ name, value, objective }) => {
+    const wanted = objective ? `<dd class="objective ${objective.tone}">${escapedHtml(objective.text)}</dd>` : '';
+    return `<div>${element('dt', name)}<dd class="figure ${value.tone}">${escapedHtml(value.text)}</dd>${wanted}</div>`;
+  });
+  return `<dl class="figures">${cards.join('')}</dl>`;
+}
+
+/** Drawings are made here, with every text in them escaped. */
+function htmlPictures({ pictures, legend }: Extract<Block, { kind: 'pictures' }>): string {
+  const drawn = pictures.map(({ title, svg }) => {
+    const heading = title === undefined ? '' : `<figcaption>${escapedHtml(title)}</figcaption>`;
+    return `<figure>${heading}${svg}</figure>`;
+  });
+  const entries = legend.map(
+    ([className, text]) => `<li><span class="sample ${className}"></span>${escapedHtml(text)}</li>`,
+  );
+  const explained = entries.length === 0 ? '' : `<ul class="legend" aria-hidden="true">${entries.join('')}</ul>`;
+  return `<div class="pictures">${drawn.join('')}</div>${explained}`;
+}
+
+const idOf = (title: string) => title.toLowerCase().replaceAll(' ', '-');
+
+/** A folded section opens when a link leads into it: the link's target is inside. */
+function htmlSection({ title, blocks, folded }: Section): string {
+  const id = idOf(title);
+  const heading = element('h2', title).replace('<h2', `<h2 id="${id}-title"`);
+  const body = blocks.map(htmlBlock).join('');
+  const labelled = `aria-labelledby="${id}-title"`;
+  return folded
+    ? `<section ${labelled}><details><summary>${heading}</summary><div id="${id}">${body}</div></details></section>`
+    : `<section id="${id}" ${labelled}>${heading}${body}</section>`;
 }
 
 /**
@@ -143,14 +188,9 @@ export function renderHtml(report: Report): string {
   const headline = headlineOf(report);
   const mark = markOf(report);
   const contents = sectionsOf(report);
-  const idOf = (each: string) => each.toLowerCase().replaceAll(' ', '-');
   const below = headlinesBelow(report).map(({ text, tone }) => element('p', text, tone === 'neutral' ? '' : tone));
-  const links = contents.map((each) => `<a href="#${idOf(each.title)}">${escapedHtml(each.title)}</a>`);
-  const sections = contents.map((section) => {
-    const id = idOf(section.title);
-    const blocks = section.blocks.map(htmlBlock).join('');
-    return `<section id="${id}" aria-labelledby="${id}-title"><h2 id="${id}-title">${escapedHtml(section.title)}</h2>${blocks}</section>`;
-  });
+  const [figures = '', ...sections] = contents.map(htmlSection);
+  const links = contents.slice(1).map(({ title: each }) => `<a href="#${idOf(each)}">${escapedHtml(each)}</a>`);
   return [
     '<!doctype html>',
     '<html lang="en">',
@@ -166,7 +206,8 @@ export function renderHtml(report: Report): string {
     '<main>',
     element('h1', `${title} · ${timeText(report.startedAt)} UTC · ${report.outcome}`),
     element('p', headline.text, `headline ${headline.tone}`),
-    ...below,
+    figures,
+    `<div class="below">${below.join('')}</div>`,
     `<nav aria-label="Contents">${links.join(' ')}</nav>`,
     ...sections,
     '</main>',
@@ -175,49 +216,6 @@ export function renderHtml(report: Report): string {
     '',
   ].join('\n');
 }
-
-/** The style of the page: readable at night and on paper, no external resource. */
-const STYLE = `
-:root { color-scheme: light dark;
-  --page: #f6f7f9; --card: #ffffff; --text: #1b2430; --soft: #55606e; --line: #d8dde4;
-  --good: #14713d; --warning: #8a5300; --bad: #b3201f; --neutral: #33506f;
-  --good-fill: #d9f0e2; --warning-fill: #fdecc8; --bad-fill: #fbdcda; --neutral-fill: #e3ebf4; }
-@media screen and (prefers-color-scheme: dark) { :root {
-  --page: #12161b; --card: #1b2128; --text: #e6eaf0; --soft: #9aa6b4; --line: #333c47;
-  --good: #6fd59a; --warning: #f0b95a; --bad: #ff8d86; --neutral: #a9c4e2;
-  --good-fill: #163524; --warning-fill: #3d2e10; --bad-fill: #451c1b; --neutral-fill: #22303f; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--text); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 68rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
-h1 { font-size: 1rem; font-weight: 600; color: var(--soft); margin: 0 0 .5rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.15rem; margin: 0 0 .75rem; }
-.headline { font-size: 1.5rem; line-height: 1.3; font-weight: 650; margin: 0; padding: 1rem 1.25rem; border-radius: .5rem; border-left: .4rem solid; overflow-wrap: anywhere; }
-section { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: 1rem 1.25rem; margin-top: 1rem; }
-.good { color: var(--good); } .warning { color: var(--warning); } .bad { color: var(--bad); } .neutral { color: var(--neutral); }
-.headline.good, .badge.good { background: var(--good-fill); } .headline.warning, .badge.warning { background: var(--warning-fill); }
-.headline.bad, .badge.bad { background: var(--bad-fill); } .headline.neutral, .badge.neutral { background: var(--neutral-fill); }
-p { margin: .25rem 0; overflow-wrap: anywhere; } .headline + p { margin-top: .75rem; }
-.badge { display: inline-block; border-radius: .3rem; padding: 0 .45rem; font-size: .85em; font-weight: 600; }
-code { user-select: all; overflow-wrap: anywhere; } .soft { color: var(--soft); }
-nav { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin: .75rem 0 0; font-size: .9rem; } a { color: var(--neutral); }
-details { margin-bottom: .75rem; } summary { cursor: pointer; padding: .35rem 0; color: var(--good); font-weight: 600; }
-ul.items { margin: 0; padding-left: 1.25rem; } ul.items li { margin: .3rem 0; overflow-wrap: anywhere; }
-ul.items.labelled { list-style: none; padding: 0; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.25rem; margin: 0 0 .5rem; } dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-.wide { overflow-x: auto; margin-bottom: .75rem; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; } caption { text-align: left; color: var(--soft); padding-bottom: .35rem; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-top: 1px solid var(--line); overflow-wrap: break-word; }
-th { font-weight: 600; border-top: 0; } td, th { white-space: nowrap; } td.long { min-width: 11rem; white-space: normal; overflow-wrap: anywhere; }
-.many td.long { min-width: 0; } .many th { white-space: normal; }
-@media screen and (max-width: 46rem) { dl { grid-template-columns: 1fr; } dt { margin-top: .3rem; } thead { display: none; } table, caption, tbody, tr, td { display: block; }
-  tr { border-top: 1px solid var(--line); padding: .4rem 0; } td { border: 0; padding: .1rem 0; white-space: normal; overflow-wrap: anywhere; } td:empty { display: none; }
-  td::before { content: attr(data-column) ": "; color: var(--soft); } }
-@media print { body { background: #fff; font-size: 11pt; } main { max-width: none; padding: 0; } section { border: 0; border-top: 1px solid #999; border-radius: 0; padding: .5rem 0; }
-  nav { display: none; } details::details-content { content-visibility: visible; display: block; block-size: auto; } summary { list-style: none; }
-  tr, li { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; } table { font-size: .8rem; } td { white-space: normal; } td.long { min-width: 0; }
-  .many thead { display: none; } .many, .many caption, .many tbody, .many tr, .many td { display: block; } .many tr { border-top: 1px solid var(--line); padding: .2rem 0; }
-  .many td { display: inline; border: 0; padding: 0 .75rem 0 0; } .many td:empty { display: none; } .many td::before { content: attr(data-column) ": "; color: var(--soft); } * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
-`;
 
 const LONGEST_NAME = 150;
 

@@ -19,6 +19,7 @@ import { planNumber } from '../moves/steps';
 import type { Finding } from '../contracts/run-facts';
 import { counted, escapeUntrusted } from '../contracts/words';
 import { leftToDoOf, tokensOf } from './left-to-do';
+import { statesOf } from './readings';
 import { objectivesOf, clientsHeldOf, demotedAt, outageOf, withoutDrProtectionOf } from './outage';
 
 type Timed<T> = T & { readonly at: number };
@@ -130,6 +131,26 @@ function holdersOf(run: RunRecord): readonly ReportHolder[] | undefined {
   return holders.length === 0 ? undefined : holders;
 }
 
+/** When the run waited for people who give key shares or tokens, and when a pause held it. */
+function waitsOf(run: RunRecord): Report['waits'] {
+  const [asked, paused] = [factsOf(run, 'asked'), factsOf(run, 'paused')];
+  const span = (from: number, end: { readonly at: number } | undefined) => ({
+    from: isoTime(from),
+    to: end && isoTime(end.at),
+  });
+  const waits = [
+    ...asked.flatMap(({ asked: begins, at }) => {
+      const end = asked.find((each) => !each.asked && each.at >= at);
+      return begins ? [{ for: 'key-shares' as const, ...span(at, end) }] : [];
+    }),
+    ...paused.flatMap(({ paused: begins, at }) => {
+      const end = paused.find((each) => !each.paused && each.at >= at);
+      return begins ? [{ for: 'resume' as const, ...span(at, end) }] : [];
+    }),
+  ];
+  return waits.length === 0 ? undefined : waits;
+}
+
 const LONGEST_SHOWN = 200;
 
 /** The input as the runbook reads it. */
@@ -208,7 +229,6 @@ export function reportOf(given: RunRecord): Report {
     loss: lossOf(run),
     withoutDrProtection: withoutDrProtectionOf(run),
   };
-  const state = completed(run, 'readDeployment').at(-1)?.result ?? assessed;
   return {
     schema: 'replication-runbooks/report/v1',
     ...{ runbook, namespace, workflowId, runId, deployment },
@@ -223,13 +243,14 @@ export function reportOf(given: RunRecord): Report {
     gates: gatesOf(run),
     parkings: parkingsOf(run),
     holders: holdersOf(run),
+    waits: waitsOf(run),
     receipts: factsOf(run, 'receipt').map(({ kind: _kind, at, ...receipt }) => ({ ...receipt, at: isoTime(at) })),
     controls: factsOf(run, 'control').map(({ control, by, reason, at }) => ({ control, by, reason, at: isoTime(at) })),
     findings,
     ...measured,
     objectives: run.objectives && objectivesOf(run.objectives, { runbook, ...measured }, endedAt ?? run.asOf),
     tokens: tokensOf(run),
-    finalState: listOf(state['observations']) as Report['finalState'],
+    ...statesOf(run),
     result: ending?.result,
     carryingOut: close || ending ? undefined : run.carryingOut,
     leftToDo: leftToDoOf(run, findings),

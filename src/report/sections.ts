@@ -1,14 +1,21 @@
 import { WRITE_REPORT } from '../moves/every-run';
-import { planStepText, stepNumber, stepsNotTaken } from '../moves/steps';
+import { planStepText, stepsNotTaken } from '../moves/steps';
 import type { ClusterObservation, ReplicationObservation } from '../contracts/observations';
 import { shellLine } from '../contracts/next-commands';
 import type { Check } from '../contracts/plan';
-import type { Report, ReportedObjective } from '../contracts/report';
+import type { Report } from '../contracts/report';
 import type { Attested } from '../contracts/run-facts';
-import { attestedName, escapeUntrusted, durationText } from '../contracts/words';
+import { attestedName, durationText, escapeUntrusted } from '../contracts/words';
+import { figuresOf } from './figures';
+import type { Figure } from './figures';
 import type { Tone, Toned } from './headlines';
-import { betweenText, timeText, toned } from './headlines';
+import { betweenText, clockText, exactTime, timeText, toned } from './headlines';
 import { findingsToShow, laterOf } from './left-to-do';
+import { rolesOf, rolesText } from './roles';
+import { rolesPicture, rolesTitle } from './roles-picture';
+import { stepName, timeLineOf } from './time-line';
+import { timeLinePicture } from './time-line-picture';
+import { timeLineText } from './time-line-text';
 
 /*
  * The content of a report and its order, independent of the rendering: both renderings show the same sections.
@@ -25,16 +32,32 @@ interface Item {
   readonly below?: string;
 }
 
+/** A drawing, made here: the only HTML that is not escaped. */
+export interface Picture {
+  readonly title?: string;
+  readonly svg: string;
+}
+
 export type Block =
   | { readonly kind: 'paragraph'; readonly text: string }
   | { readonly kind: 'list'; readonly items: readonly Item[] }
   | { readonly kind: 'facts'; readonly entries: readonly Entry[] }
-  /** `folded`: good news, shown on demand so that it does not hide the rest. */
+  | { readonly kind: 'figures'; readonly figures: readonly Figure[] }
+  /** `legend`: what its lines and colors mean. `text`: the same without a picture, if no table has it. */
+  | {
+      readonly kind: 'pictures';
+      readonly pictures: readonly Picture[];
+      readonly legend: readonly (readonly [className: string, text: string])[];
+      readonly text: readonly string[];
+    }
+  /** `folded`: good news, or the same as a picture; shown on demand so that it does not hide the rest. */
   | { readonly kind: 'table'; readonly caption: string; readonly rows: readonly Row[]; readonly folded: boolean };
 
-interface Section {
+export interface Section {
   readonly title: string;
   readonly blocks: readonly Block[];
+  /** For those who look into it: IDs, names of activities, codes. Shown on demand. */
+  readonly folded?: true;
 }
 
 const paragraph = (text: string): Block => ({ kind: 'paragraph', text });
@@ -52,6 +75,8 @@ function section(title: string, blocks: readonly Block[], otherwise?: string): S
   const filled = blocks.filter((block) => {
     if (block.kind === 'list') return block.items.length > 0;
     if (block.kind === 'facts') return block.entries.length > 0;
+    if (block.kind === 'figures') return block.figures.length > 0;
+    if (block.kind === 'pictures') return block.pictures.length > 0;
     return block.kind === 'paragraph' || block.rows.length > 0;
   });
   if (filled.length > 0) return [{ title, blocks: filled }];
@@ -92,39 +117,53 @@ function person(someone: Attested | undefined): Toned {
   return toned(attestedName(someone), someone.how === 'claimed' ? 'warning' : 'neutral');
 }
 
-const OBJECTIVES: Readonly<Record<ReportedObjective['objective'], string>> = {
-  outage: 'Outage (RTO)',
-  loss: 'Data loss (RPO)',
-  unprotected: 'Without DR protection',
-};
+function figures(report: Report): Section[] {
+  const wantsNone = report.outage && !report.objectives;
+  const note = 'The inventory sets no objectives (`objectives` of the deployment).';
+  return section('Figures', [{ kind: 'figures', figures: figuresOf(report) }, ...(wantsNone ? [paragraph(note)] : [])]);
+}
 
-/** RTO and RPO, as clients experience them: the outage, plus the time before and after it for which they were paused. */
-function objectives({ objectives: wanted = [], outage, clientsHeld }: Report): Section[] {
-  const figure = (of: ReportedObjective['objective'], value: number) =>
-    of !== 'loss' ? durationText(value) : value === 0 ? 'none' : `${value} WAL entries`;
-  const felt = (ms: number) =>
-    clientsHeld && outage?.totalMs !== undefined && ms > outage.totalMs ? ' (outage and paused clients together)' : '';
-  const measured = ({ objective, observed, verdict }: ReportedObjective) => {
-    if (observed === undefined || (objective === 'loss' && verdict === 'not-measured')) return 'not known';
-    const least = verdict === 'not-measured' ? 'at least ' : '';
-    return `${least}${figure(objective, observed)}${objective === 'outage' ? felt(observed) : ''}`;
+/** Roles before and after: what a reader who was not there wants to see first. */
+function roles(report: Report): Section[] {
+  const all = rolesOf(report);
+  if (all.length === 0) return [];
+  const noted = all.some(({ clusters }) => clusters.some(({ notes }) => notes.length > 0));
+  const links = all.flatMap((each) => each.links);
+  const legend = [
+    ...(links.some(({ kind }) => kind === 'dr') ? [['line dr', 'DR replication'] as const] : []),
+    ...(links.some(({ kind }) => kind === 'performance')
+      ? [['line performance', 'performance replication'] as const]
+      : []),
+    ...(links.some(({ streams }) => !streams) ? [['line broken', 'does not stream'] as const] : []),
+  ];
+  const of = (when: (typeof all)[number], cluster: string) => {
+    const found = when.clusters.find((each) => each.cluster === cluster);
+    return found ? rolesText(found, when.links) : 'not read';
   };
-  const rows = wanted.map((each) => ({
-    Objective: OBJECTIVES[each.objective],
-    Target: `${each.atMost === 0 ? '' : 'at most '}${figure(each.objective, each.atMost)}`,
-    Measured: measured(each),
-    Verdict: toned(each.verdict.replace('-', ' '), TONES[each.verdict]),
+  const clusters = [...new Set(all.flatMap((each) => each.clusters.map(({ cluster }) => cluster)))];
+  const isRead = all.length === 2 || all[0]?.when === 'unchanged';
+  const rows = clusters.map((cluster) => ({
+    Cluster: cluster,
+    ...Object.fromEntries(all.map((each) => [rolesTitle(each, report), of(each, cluster)])),
+    ...(!isRead && { After: toned('not read', 'warning') }),
   }));
-  const blocks = [table('The objectives of the inventory, and what was measured.', rows)];
-  return section('Objectives', blocks, outage && 'The inventory sets none (`objectives` of the deployment).');
+  const last = 'After: not read. The run did not read the clusters after the last change that it ordered.';
+  return section('Roles', [
+    {
+      ...{ kind: 'pictures', legend, text: [] },
+      pictures: all.map((each) => ({ title: rolesTitle(each, report), svg: rolesPicture(each, noted) })),
+    },
+    ...(isRead ? [] : [paragraph(last)]),
+    table('The roles as a table', rows, true),
+  ]);
 }
 
 function findings(report: Report): Section[] {
   const { endedAt, workflowId } = report;
   const open = `None so far. The run is open: \`${shellLine('runbook', 'status', workflowId)}\` shows who must act, with the exact commands.`;
-  const items = findingsToShow(report).map(({ severity, code, text, next }) => ({
+  const items = findingsToShow(report).map(({ severity, text, next }) => ({
     label: toned(severity.toUpperCase(), TONES[severity]),
-    text: `${text} (${code})`,
+    text,
     ...(next !== undefined && { below: `Next: ${next}` }),
   }));
   return section('Findings', [list(items)], endedAt === undefined ? open : 'None.');
@@ -183,25 +222,21 @@ function plainly(value: unknown): string {
 function limitsOf({ outcome }: Report): string {
   const source = 'All times are UTC. This report contains what the run itself knows.';
   if (outcome !== 'terminated' && outcome !== 'cancelled' && outcome !== 'timed-out') return source;
-  return `${source} The run was closed from outside: activities that were running then have no recorded outcome. "Not ordered" marks what the run would have done next, which Temporal never accepted.`;
+  return `${source} The run was closed from outside: activities that were running then have no recorded outcome. "Not ordered" marks what the run would have done next, which Temporal never accepted. It is in the table only.`;
 }
 
+/** The run as Temporal knows it. */
 function run(report: Report): Section[] {
-  const { startedAt, endedAt, takenOver, history } = report;
+  const { startedAt, endedAt, history, plan: document } = report;
   const entries: readonly (readonly [string, Cell | undefined])[] = [
     ['Runbook', report.runbook],
     ['Deployment', report.deployment],
-    ['Reason', report.reason],
-    [
-      'Taken over',
-      takenOver &&
-        `a drFailover since ${timeText(takenOver.at)}, last ordered by ${attestedName(takenOver.by)}: ${escapeUntrusted(takenOver.reason)}`,
-    ],
-    ['Started', timeText(startedAt)],
-    ['Ended', endedAt === undefined ? 'no' : `${timeText(endedAt)}, after ${betweenText(startedAt, endedAt)}`],
+    ['Started', exactTime(startedAt)],
+    ['Ended', endedAt === undefined ? 'no' : `${exactTime(endedAt)}, after ${betweenText(startedAt, endedAt)}`],
     ['Namespace', report.namespace],
     ['Workflow ID', report.workflowId],
     ['Run ID', report.runId],
+    ['Digest of the plan', document?.digest],
     ['History', `${report.historyEvents} events`],
     [
       'Digest of the history',
@@ -210,8 +245,10 @@ function run(report: Report): Section[] {
         : 'none: a run cannot record its own end; "runbook report" adds the digest once the run has ended',
     ],
   ];
-  return section('Run', [facts(entries), paragraph(limitsOf(report))]);
+  return folded(section('Run', [facts(entries)]));
 }
+
+const folded = (sections: readonly Section[]): Section[] => sections.map((each) => ({ ...each, folded: true }));
 
 /** The input, one member per line. */
 function input({ asked = {} }: Report): Section[] {
@@ -228,7 +265,6 @@ function plan({ plan: document }: Report): Section[] {
           [cluster, `DR ${dr}, performance ${performance}, version ${version}, cluster ID ${clusterId}`] as const,
       ),
       ...Object.entries(choices).map(([name, choice]) => [name, String(choice)] as const),
-      ['Digest', document.digest],
     ]),
     list(warnings.map((text) => ({ label: toned('IMPORTANT', 'warning'), text }))),
     list(steps.map((step, index) => ({ text: `${index + 1}. ${planStepText(step)}` }))),
@@ -249,39 +285,50 @@ function preconditions({ preconditions: checks }: Report): Section[] {
 }
 
 /** The people who are accountable: gates, holders, parked steps and controls, and how each name was attested. */
-function people({ requestedBy, gates, holders = [], parkings, controls, takenOver, endedAt }: Report): Section[] {
+function people(report: Report): Section[] {
+  const { requestedBy, reason, gates, holders = [], parkings, controls, takenOver, endedAt } = report;
+  const at = (iso: string) => clockText(iso, report);
   const notClosed = (openedAt: string) => {
     if (takenOver && openedAt < takenOver.at) return 'ended by the take-over';
     return endedAt ? 'open when the run ended' : 'still open';
   };
-  const gateRows = gates.map(({ gate, state: became, by, openedAt, closedAt, planDigest }) => ({
+  const gateRows = gates.map(({ gate, state: became, by, openedAt, closedAt }) => ({
     Gate: gate,
     State: state(became),
     By: toned(
-      by.map(attestedName).join(', ') || 'nobody',
+      by.map(attestedName).join(', ') || 'no one',
       by.some(({ how }) => how === 'claimed') ? 'warning' : 'neutral',
     ),
-    At: closedAt ? timeText(closedAt) : notClosed(openedAt),
-    'Plan digest': planDigest,
+    Opened: at(openedAt),
+    Closed: closedAt ? at(closedAt) : notClosed(openedAt),
   }));
-  const holderRows = holders.map(({ name, epoch, as, askedAt, why = '', gave }) => ({
+  const rounds = Math.max(0, ...holders.map(({ epoch }) => epoch));
+  const holderRows = holders.map(({ name, epoch, as, askedAt, why, gave }) => ({
     Holder: as === 'stand-by' ? `${name} (stand-by)` : name,
-    Epoch: String(epoch),
-    Asked: askedAt === undefined ? 'not asked' : `${timeText(askedAt)}: ${why}`,
+    ...(rounds > 1 && { Round: String(epoch) }),
+    Asked: askedAt === undefined ? 'not asked' : `${at(askedAt)}${why === undefined ? '' : `: ${why}`}`,
     Gave: gave
-      ? toned(attestedName({ name: timeText(gave.at), how: gave.how }), gave.how === 'claimed' ? 'warning' : 'good')
+      ? toned(attestedName({ name: at(gave.at), how: gave.how }), gave.how === 'claimed' ? 'warning' : 'good')
       : 'no',
   }));
-  const parkingRows = parkings.map(({ step, parkingNo, at, code, message, decision, endedAt: over }) => ({
-    ...{ Step: `${step}, parking ${parkingNo}`, Parked: timeText(at), Error: `${code}: ${message}` },
+  const parkingRows = parkings.map(({ step, at: since, message, decision, endedAt: over }) => ({
+    ...{ Step: step, Parked: at(since), Why: message },
     Decision: decision ? `${decision.action}: ${escapeUntrusted(decision.reason)}` : undecided(over),
     By: decision ? person(decision.by) : '',
   }));
-  const controlRows = controls.map(({ at, control, by, reason }) => ({
-    ...{ Time: timeText(at), Control: control, By: person(by), Reason: reason },
+  const controlRows = controls.map(({ at: when, control, by, reason: why }) => ({
+    ...{ Time: at(when), Control: control, By: person(by), Reason: why },
   }));
   return section('Approvals and shares', [
-    facts([['Requested by', person(requestedBy)]]),
+    facts([
+      ['Requested by', person(requestedBy)],
+      ['Reason', reason],
+      [
+        'Taken over',
+        takenOver &&
+          `a drFailover since ${at(takenOver.at)}, last ordered by ${attestedName(takenOver.by)}: ${escapeUntrusted(takenOver.reason)}`,
+      ],
+    ]),
     ...(gates.length === 0 ? [paragraph('No gate was opened.')] : []),
     table('Gates, where people approve what comes next.', gateRows),
     table('Key holders: who was asked and when, and who gave a share.', holderRows),
@@ -292,7 +339,7 @@ function people({ requestedBy, gates, holders = [], parkings, controls, takenOve
 
 /** @param over - when the run stopped waiting for a decision */
 function undecided(over: string | undefined): Toned {
-  return over === undefined ? toned('nobody decided', 'bad') : toned('ended without a decision', 'neutral');
+  return over === undefined ? toned('no decision', 'bad') : toned('ended without a decision', 'neutral');
 }
 
 type Activity = Report['steps'][number]['activities'][number];
@@ -312,61 +359,142 @@ function activityName({ type, cluster, tries }: Activity): string {
   return `${type}${cluster === undefined ? '' : ` on ${cluster}`}${tries > 1 ? `, ${tries} tries` : ''}`;
 }
 
-/** What the run did, and when it waited for people, in order of time. */
-function timeline({ steps, gates, parkings, outage, endedAt, outcome: ending, plan: document }: Report): Section[] {
-  const line = (what: Cell, from: string, to: string | undefined, outcome: Cell, observed = ''): Row => ({
-    ...{ Began: timeText(from), What: what, Outcome: outcome },
-    ...{ Took: to === undefined ? '' : betweenText(from, to), Observed: observed },
-  });
-  const outcomeCell = (outcome: Outcome) =>
+/** In a picture there is room for so many rows. */
+const MOST_ROWS = 44;
+
+const LEGEND = [
+  ['step', 'step', 'steps'],
+  ['wait', 'wait', 'waiting for people'],
+  ['failed', 'failed', 'failed'],
+  ['skipped', 'skipped', 'skipped'],
+  ['outage', 'outage', 'outage'],
+  ['paused', 'paused', 'clients paused'],
+  ['unprotected', 'unprotected', 'no DR protection'],
+] as const;
+
+/** What the run did, and when it waited for people: to scale, and as a table. */
+function timeline(report: Report): Section[] {
+  const line = timeLineOf(report, MOST_ROWS);
+  const kinds = new Set(line?.rows.map(({ kind }) => kind));
+  const picture: Block[] = line
+    ? [
+        {
+          kind: 'pictures',
+          pictures: [{ svg: timeLinePicture(line) }],
+          legend: LEGEND.filter(([kind]) => kinds.has(kind)).map(([, className, text]) => [`bar ${className}`, text]),
+          text: timeLineText(line),
+        },
+      ]
+    : [];
+  const caption = 'The time line as a table: each step, and each wait for people';
+  const rows = timelineRows(report);
+  const blocks =
+    rows.length === 0 ? [] : [...picture, table(caption, rows, true), notTaken(report), paragraph(limitsOf(report))];
+  return section('Time line', blocks, `No step began. ${limitsOf(report)}`);
+}
+
+/** Steps of the plan that an ended run did not take. The report itself is written by the last step, which has not ended by then. */
+function notTaken({ steps, endedAt, outcome, plan: document }: Report): Block {
+  const planned = endedAt === undefined ? [] : (document?.content.steps ?? []);
+  const left = stepsNotTaken(planned, [...steps, { name: WRITE_REPORT }], outcome);
+  return list(left.map((text) => ({ text })));
+}
+
+type Outcomes = (outcome: Outcome) => Toned;
+
+const outcomesOf =
+  ({ endedAt }: Report): Outcomes =>
+  (outcome) =>
     outcome === 'running' && endedAt !== undefined
       ? toned('was running, outcome not recorded', 'bad')
       : OUTCOMES[outcome];
+
+function timelineRows(report: Report): Row[] {
+  const { steps, gates, parkings, outage } = report;
+  const outcomeCell = outcomesOf(report);
+  const line = (
+    what: Cell,
+    from: string,
+    to: string | undefined,
+    outcome: Cell,
+    observed = '',
+  ): { at: string; row: Row } => ({
+    at: from,
+    row: {
+      ...{ Began: clockText(from, report), What: what, Outcome: outcome },
+      ...{ Took: to === undefined ? '' : betweenText(from, to), Observed: observed },
+    },
+  });
   const lines = [
-    ...steps.map((one) => {
-      const { name, attempt, startedAt, endedAt: ended, outcome, activities } = one;
-      const step = `${stepNumber(one)}${name}${attempt > 1 ? `, attempt ${attempt}` : ''}`;
-      const [only, ...others] = activities;
-      if (!only || others.length === 0) {
-        const observed = only && [activityName(only), only.observed].filter((text) => text !== undefined).join(': ');
-        return { at: startedAt, rows: [line(step, startedAt, ended, outcomeCell(outcome), observed)] };
-      }
-      const each = activities.map((activity) => {
-        const { startedAt: from, endedAt: to, observed } = activity;
-        return line(`· ${activityName(activity)}`, from, to, outcomeCell(activity.outcome), observed);
-      });
-      return { at: startedAt, rows: [line(step, startedAt, ended, outcomeCell(outcome)), ...each] };
+    ...steps.map((step) => {
+      const { attempt, startedAt, endedAt, outcome, activities } = step;
+      const what = `${stepName(step)}${attempt > 1 ? `, attempt ${attempt}` : ''}`;
+      const observed = activities.flatMap((each) => each.observed ?? []);
+      return line(what, startedAt, endedAt, outcomeCell(outcome), observed.map(withoutCode).join('; '));
     }),
-    ...gates.map(({ gate, openedAt, closedAt, state: became }) => {
-      return { at: openedAt, rows: [line(`Waiting for people at gate ${gate}`, openedAt, closedAt, state(became))] };
-    }),
-    ...parkings.map(({ step, at, decision, endedAt: over }) => {
-      const outcome = decision?.action ?? undecided(over);
-      return { at, rows: [line(`Waiting for people on the parked step ${step}`, at, decision?.at ?? over, outcome)] };
-    }),
-    ...(outage
-      ? [{ at: outage.startedAt, rows: [line(toned('OUTAGE', 'bad'), outage.startedAt, undefined, '')] }]
-      : []),
-    ...(outage?.endedAt === undefined
-      ? []
-      : [{ at: outage.endedAt, rows: [line(toned('SERVICE IS BACK', 'good'), outage.endedAt, undefined, '')] }]),
-  ].toSorted((one, other) => (one.at < other.at ? -1 : one.at > other.at ? 1 : 0));
-  const caption = 'Each step with its activities, and each wait for people.';
-  const all = lines.flatMap(({ rows }) => rows);
-  const planned = endedAt === undefined ? [] : (document?.content.steps ?? []);
-  // The report itself is written by the last step, which has not ended by then.
-  const left = stepsNotTaken(planned, [...steps, { name: WRITE_REPORT }], ending);
-  const rest = left.length === 0 ? [] : [list(left.map((text) => ({ text })))];
-  return section('Timeline', [table(caption, all), ...rest], 'No step began.');
+    ...gates.map(({ gate, openedAt, closedAt, state: became }) =>
+      line(`Waiting for people at gate ${gate}`, openedAt, closedAt, state(became)),
+    ),
+    ...parkings.map(({ step, at, decision, endedAt: over }) =>
+      line(
+        `Waiting for people on the parked step ${step}`,
+        at,
+        decision?.at ?? over,
+        decision?.action ?? undecided(over),
+      ),
+    ),
+    ...(outage ? [line(toned('OUTAGE', 'bad'), outage.startedAt, undefined, '')] : []),
+    ...(outage?.endedAt === undefined ? [] : [line(toned('SERVICE IS BACK', 'good'), outage.endedAt, undefined, '')]),
+  ];
+  return lines.toSorted((one, other) => (one.at < other.at ? -1 : one.at > other.at ? 1 : 0)).map(({ row }) => row);
+}
+
+/** An error's message without the code before it, which the list of activities has. */
+const withoutCode = (observed: string) => observed.replace(/^[A-Z][A-Z0-9_]{2,59}: /, '');
+
+/** Every activity, for those who compare the report with the history: with names, tries and exact times. */
+function activities(report: Report): Section[] {
+  const outcomeCell = outcomesOf(report);
+  const rows = report.steps.flatMap((step) =>
+    step.activities.map((activity) => ({
+      ...{ Began: exactTime(activity.startedAt), Step: stepName(step), Activity: activityName(activity) },
+      Outcome: outcomeCell(activity.outcome),
+      Took:
+        activity.endedAt === undefined
+          ? ''
+          : durationText(Date.parse(activity.endedAt) - Date.parse(activity.startedAt)),
+      Observed: activity.observed ?? '',
+    })),
+  );
+  const codes = [
+    ...report.findings.map(({ at, code, text }) => ({ Time: exactTime(at), What: 'finding', Code: code, Text: text })),
+    ...report.parkings.map(({ at, step, parkingNo, code, message }) => ({
+      ...{ Time: exactTime(at), What: `"${step}", parking ${parkingNo}`, Code: code, Text: message },
+    })),
+    ...report.gates.map(({ openedAt, gate, planDigest }) => ({
+      ...{
+        Time: exactTime(openedAt),
+        What: `gate ${gate}`,
+        Code: planDigest,
+        Text: 'digest of the plan that was shown',
+      },
+    })),
+  ];
+  return folded(
+    section('Activities and codes', [
+      table('Each activity that Temporal ran.', rows),
+      table('Codes and digests.', codes),
+    ]),
+  );
 }
 
 /** The outcome of each signal. */
 function receipts({ receipts: received }: Report): Section[] {
   const rows = received.map(({ at, signal, arrival, verdict, code, text, from }) => ({
-    ...{ Time: timeText(at), Signal: `${signal} ${arrival}`, Verdict: state(verdict), From: person(from) },
+    ...{ Time: exactTime(at), Signal: `${signal} ${arrival}`, Verdict: state(verdict), From: person(from) },
     Why: text.startsWith(code) ? text : `${code}: ${text}`,
   }));
-  return section('Receipts', [table('The outcome of each signal.', rows)], 'No signal arrived.');
+  return folded(section('Receipts', [table('The outcome of each signal.', rows)], 'No signal arrived.'));
 }
 
 function tokens({ tokens: had }: Report): Section[] {
@@ -405,24 +533,31 @@ function finalState({ finalState: observations }: Report): Section[] {
   });
   const last = Math.max(0, ...observations.map(({ at }) => at));
   const caption = `Each cluster as last read, at ${timeText(new Date(last).toISOString())}.`;
-  return section('Final state', [table(caption, rows)], 'The clusters were not read.');
+  return folded(section('Final state', [table(caption, rows)], 'The clusters were not read.'));
 }
 
-/** All sections in the order in which readers need them: who is accountable, what to do, then the evidence. */
+/**
+ * All sections in the order in which readers need them: what it cost, what people must do now, what changed, who is accountable,
+ * how it went; then the evidence, and at the end what only those need who look into the run.
+ */
 export function sectionsOf(report: Report): readonly Section[] {
+  const hasToAct = report.leftToDo.length > 0;
   return [
-    ...objectives(report),
+    ...figures(report),
+    ...(hasToAct ? leftToDo(report) : []),
+    ...roles(report),
     ...people(report),
-    ...leftToDo(report),
+    ...timeline(report),
+    ...(hasToAct ? [] : leftToDo(report)),
     ...findings(report),
     ...result(report),
-    ...run(report),
     ...input(report),
     ...plan(report),
     ...preconditions(report),
-    ...timeline(report),
-    ...receipts(report),
     ...tokens(report),
+    ...run(report),
+    ...activities(report),
+    ...receipts(report),
     ...finalState(report),
   ];
 }

@@ -9,7 +9,7 @@ import { errorLines } from '../../src/cli/errors';
 import { Progress, receiptLines, statusLines } from '../../src/cli/render-status';
 import { approvalLines, planLines } from '../../src/cli/render-plan';
 import { wrapped } from '../../src/cli/text';
-import { summaryLines } from '../../src/cli/read-report';
+import { summaryLines, timeLineLines } from '../../src/cli/read-report';
 import type { RunView } from '../../src/cli/run';
 import { askedText } from '../../src/contracts/next-commands';
 import type { Check } from '../../src/contracts/plan';
@@ -175,7 +175,7 @@ const TERMINAL: Readonly<Record<string, readonly string[]>> = {
   'runbook status without a worker': statusLines(WITHOUT_WORKER, UNTIL),
   'runbook watch': new Progress().lines({ ...WITHOUT_WORKER, status: STATUS }, UNTIL),
   receipts: STATUS.receipts.flatMap((receipt) => receiptLines(receipt)),
-  'the end of a run': summaryLines(REPORT),
+  'the end of a run': [...summaryLines(REPORT), ...timeLineLines(REPORT)],
   'an error': errorLines({ code: 'X', message: OTHERS, observed: OTHERS, needed: OTHERS, next: OTHERS }),
   'approval of a switchover': approvalLines({ text: STATUS.planText ?? '', digest: OTHERS }, 'plan'),
   'approval of another plan': approvalLines({ text: JSON.stringify(RUNBOOK_PLAN), digest: 'd' }, 'wipe'),

@@ -184,6 +184,10 @@ describe('the outage', () => {
     expect(heldBy()).toBeUndefined();
     expect(heldBy(clients(1_000, true), clients(2_000, false), clients(5_000, true), clients(9_000, false))).toEqual({
       ...{ from: iso(1_000), to: iso(9_000), totalMs: 5_000 },
+      spans: [
+        { from: iso(1_000), to: iso(2_000) },
+        { from: iso(5_000), to: iso(9_000) },
+      ],
     });
     expect(heldBy(clients(1_000, true))).toEqual({ from: iso(1_000) });
   });

@@ -14,31 +14,28 @@ const plan = { kind: 'gate', gate: 'plan', planDigest: DIGEST } as const;
 const report = (builder: RunBuilder): Report => reportOf(builder.build());
 
 describe('Markdown', () => {
-  it('says outcome, outage, loss, who approved, what is left and findings first', () => {
+  it('says outcome, outage, loss, what is left to do, roles, who approved and the time line first', () => {
     const run = finishedSwitchover().left('The promotion of west was under way.').terminatedAt(68_499, 'wrong button');
-    const lines = renderMarkdown(reportOf(run)).split('\n## Run\n')[0];
-    expect(lines).toBe(`# drSwitchover: payments
+    const [first, rest = ''] = renderMarkdown(reportOf(run)).split('\n## Time line\n');
+    expect(first).toBe(`# drSwitchover: payments
 
 **Terminated: drSwitchover of payments (east to west) was ended from outside and ran no clean-up. Service is not proven to be back.**
 
-- ✗ Outage since 2026-11-21 01:01:05.100 UTC, no end known. So far: service 3.3 s, machine 105 ms, people 0 ms.
+- ✗ Outage since 2026-11-21 01:01:05 UTC, no end known. So far: service 3.3 s, machine 0.1 s, people 0 s.
 - No data lost: Both clusters have the same Merkle root.
-- ✗ Without DR protection since 2026-11-21 01:01:05.100 UTC.
+- ✗ Without DR protection since 2026-11-21 01:01:05 UTC.
 
-## Objectives
+## Figures
 
-The inventory sets none (\`objectives\` of the deployment).
+| Figure | Value | Objective |
+| --- | --- | --- |
+| Outage | ✗ 3.4 s, no end known |  |
+| Data loss | none |  |
+| Without DR protection | ✗ no end yet |  |
+| Whole run | 1 min 9 s |  |
+| Left to do | ⚠ 3 things |  |
 
-## Approvals and shares
-
-- Requested by: ⚠ olga (UNVERIFIED)
-
-Gates, where people approve what comes next.
-
-| Gate | State | By | At | Plan digest |
-| --- | --- | --- | --- | --- |
-| plan | approved | olga (signed) | 2026-11-21 01:00:40.030 | ${DIGEST} |
-| go | approved | olga (signed) | 2026-11-21 01:01:00.050 | ${DIGEST} |
+The inventory sets no objectives (\`objectives\` of the deployment).
 
 ## Left to do
 
@@ -46,10 +43,34 @@ Gates, where people approve what comes next.
 - A DR operation token of west was generated and is not proven deleted. Treat it as live, and delete it with secondary/operation-token/delete.
 - The keys of ceremony c-1, round 1 on key home home-1 were not destroyed. Check that a worker with that key directory runs and removes them.
 
-## Findings
+## Roles
 
-- **CRITICAL** The run was terminated during phase outage, reason given: wrong button. No clean-up ran. (run-terminated)
+After: not read. The run did not read the clusters after the last change that it ordered.
+
+The roles as a table
+
+| Cluster | Before, read at 01:00:00 UTC | After |
+| --- | --- | --- |
+| east | DR primary, performance not read | ⚠ not read |
+
+## Approvals and shares
+
+- Requested by: ⚠ olga (UNVERIFIED)
+- Reason: Planned maintenance in the eastern data centre
+
+Gates, where people approve what comes next.
+
+| Gate | State | By | Opened | Closed |
+| --- | --- | --- | --- | --- |
+| plan | approved | olga (signed) | 01:00:01 | 01:00:40 |
+| go | approved | olga (signed) | 01:00:42 | 01:01:00 |
 `);
+    const titles = [...rest.matchAll(/\n## (.*)\n/g)].map(([, title]) => title);
+    expect(titles).toEqual([
+      ...['Findings', 'Input', 'Plan', 'Preconditions', 'Operation tokens'],
+      ...['Run', 'Activities and codes', 'Receipts', 'Final state'],
+    ]);
+    expect(rest).toContain('- **CRITICAL** The run was terminated during phase outage, reason given: wrong button.');
   });
 
   it('leaves addresses as they are, for a terminal and to be copied', () => {
@@ -132,7 +153,7 @@ Gates, where people approve what comes next.
     const text = renderMarkdown(report(run));
     expect(text).toContain('last ordered by henry (signed): henry');
     // Nobody opens a gate of the plan of before any more.
-    expect(text).toContain('| opened | nobody | ended by the take-over |');
+    expect(text).toContain('| opened | no one | 01:00:00 | ended by the take-over |');
   });
 
   it('lets nothing that people wrote become layout, a link or HTML', () => {
@@ -155,7 +176,10 @@ describe('HTML', () => {
       if (typeof value === 'string') return `${value}${evil}`;
       if (Array.isArray(value)) return value.map(infect);
       if (typeof value !== 'object' || value === null) return value;
-      const kept = ['at', 'verdict', 'severity', 'how', 'outcome', 'signal', 'loss', 'endedBy', 'rejoin', 'schema'];
+      const kept = [
+        ...['at', 'verdict', 'severity', 'how', 'outcome', 'signal', 'loss', 'endedBy', 'rejoin', 'schema'],
+        ...['finalRoles', 'for', 'mode', 'operation'],
+      ];
       return Object.fromEntries(
         Object.entries(value).map(([key, member]) => [
           key,
@@ -170,6 +194,7 @@ describe('HTML', () => {
     const clean = report(finishedSwitchover());
     const html = renderHtml(infect(clean) as Report);
     expect(tags(html)).toEqual(tags(renderHtml(clean)));
+    expect(html.match(/<svg/g)).toHaveLength(4);
     expect(html).not.toMatch(/<img|<script|onerror=alert\(1\)>/);
     expect(html).toContain('&#60;img src=x onerror=alert(1)&#62;');
   });
@@ -178,7 +203,7 @@ describe('HTML', () => {
     const html = renderHtml(report(finishedSwitchover()));
     expect(html).toContain(`content="default-src 'none'; style-src 'unsafe-inline'"`);
     expect(html).not.toMatch(/<script|<link|<iframe|\son[a-z]+=|url\(|@import|\ssrc=/);
-    expect(html.match(/<section/g)).toHaveLength(12);
+    expect(html.match(/<section/g)).toHaveLength(14);
   });
 
   it('folds what holds, lists its contents, and names what the inventory wants', () => {
@@ -189,15 +214,30 @@ describe('HTML', () => {
     ] as const;
     const html = renderHtml({ ...report(finishedSwitchover()), objectives });
     expect(html).toContain('<details><summary>2 that hold</summary>');
-    for (const [, id = ''] of html.matchAll(/<a href="#([^"]+)">/g)) expect(html).toContain(`<section id="${id}"`);
-    const cells = (row: string) =>
-      [...row.matchAll(/<td[^>]*>(.*?)<\/td>/g)].map(([, cell = '']) => cell.replace(/<[^>]+>/g, ''));
-    const [, section = ''] = html.split('<section id="objectives"');
-    expect((section.split('</section>')[0] ?? '').split('<tr>').slice(2).map(cells)).toEqual([
-      ['Outage (RTO)', 'at most 5.0 s', '9.4 s', 'missed'],
-      ['Data loss (RPO)', 'none', 'none', 'met'],
-      ['Without DR protection', 'at most 1 min 0 s', 'not known', 'not measured'],
+    for (const [, id = ''] of html.matchAll(/<a href="#([^"]+)">/g)) expect(html).toContain(` id="${id}"`);
+    const [, figures = ''] = /<dl class="figures">(.*?)<\/dl>/s.exec(html) ?? [];
+    const cards = figures.split('</div>').map((card) =>
+      card
+        .replace(/<[^>]+>/g, '|')
+        .split('|')
+        .filter(Boolean),
+    );
+    expect(cards.slice(0, 3)).toEqual([
+      ['Outage', '9.4 s', 'objective: at most 5 s; missed'],
+      ['Data loss', 'none', 'objective: none; met'],
+      ['Without DR protection', '15.9 s', 'objective: at most 1 min; not measured'],
     ]);
+  });
+
+  it('names activities, codes and digests only in what is folded', () => {
+    const run = finishedSwitchover((same) =>
+      same.type === 'awaitDrStreaming' ? { ...same, failure: { code: 'UNREACHABLE', message: 'no connection' } } : same,
+    );
+    const html = renderHtml(report(run)).replace(/<style>.*?<\/style>/s, '');
+    const open = html.replace(/<details>.*?<\/details>/gs, '');
+    expect(html).toMatch(/demotePrimary.*UNREACHABLE/s);
+    expect(open).not.toMatch(/demotePrimary|awaitDrStreaming|UNREACHABLE|token-kept|\d{2}:\d{2}:\d{2}\.\d{3}/);
+    expect(open).not.toContain(DIGEST);
   });
 
   it('has no empty time or figure, whenever it is made', () => {

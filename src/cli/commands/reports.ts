@@ -14,7 +14,7 @@ import type { ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, isNoRun } from '../errors';
 import type { ExitCode } from '../errors';
-import { readReport, summaryLines } from '../read-report';
+import { readReport, summaryLines, timeLineLines } from '../read-report';
 import { Progress } from '../render-status';
 import { describe, readRunView } from '../run';
 import type { RunReference, RunView, TemporalSession } from '../run';
@@ -76,7 +76,8 @@ async function watchRun(
   }
   const report = await readReport(session, same);
   if (json === true) context.out(jsonText({ report }));
-  else for (const line of [...clusterLines(report), ...summaryLines(report)]) context.out(line);
+  else
+    for (const line of [...clusterLines(report), ...summaryLines(report), ...timeLineLines(report)]) context.out(line);
   return exitCodeOfRun(report);
 }
 
