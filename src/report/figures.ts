@@ -70,8 +70,10 @@ function lossValue(report: Report): Toned {
 export function figuresOf(report: Report): readonly Figure[] {
   const { runbook, outage, loss, clientsHeld, withoutDrProtection, startedAt, endedAt, leftToDo } = report;
   const changes = outage !== undefined || loss !== undefined || CHANGES_PRIMARY.has(runbook);
-  const lasted = (ms: number | undefined) =>
-    ms === undefined ? toned('no end yet', 'bad') : toned(shortDuration(ms), 'neutral');
+  const lasted = (ms: number | undefined, otherwise: string) => {
+    if (ms !== undefined) return toned(shortDuration(ms), 'neutral');
+    return endedAt === undefined ? toned('still', 'warning') : toned(otherwise, 'bad');
+  };
   return [
     ...(changes
       ? [
@@ -79,11 +81,11 @@ export function figuresOf(report: Report): readonly Figure[] {
           { name: 'Data loss', value: lossValue(report), ...objectiveOf(report, 'loss') },
         ]
       : []),
-    ...(clientsHeld ? [{ name: 'Clients paused', value: lasted(clientsHeld.totalMs) }] : []),
+    ...(clientsHeld ? [{ name: 'Clients paused', value: lasted(clientsHeld.totalMs, 'not released') }] : []),
     ...(withoutDrProtection
       ? [
           {
-            ...{ name: 'Without DR protection', value: lasted(withoutDrProtection.totalMs) },
+            ...{ name: 'Without DR protection', value: lasted(withoutDrProtection.totalMs, 'not restored') },
             ...objectiveOf(report, 'unprotected'),
           },
         ]

@@ -122,9 +122,9 @@ function htmlTable({ caption, rows, folded }: Extract<Block, { kind: 'table' }>)
   };
   const body = rows.map((row) => `<tr>${Object.entries(row).map(cell).join('')}</tr>`).join('');
   const many = columns.length > COLUMNS_ON_PAPER ? ' class="many"' : '';
-  const title = folded ? '' : element('caption', caption);
+  const title = folded === false ? element('caption', caption) : '';
   const wide = `<div class="wide"><table${many}>${title}<thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
-  return folded ? `<details>${element('summary', caption)}${wide}</details>` : wide;
+  return folded === false ? wide : `<details class="${folded}">${element('summary', caption)}${wide}</details>`;
 }
 
 function htmlBlock(content: Block): string {
@@ -174,7 +174,7 @@ function htmlSection({ title, blocks, folded }: Section): string {
   const body = blocks.map(htmlBlock).join('');
   const labelled = `aria-labelledby="${id}-title"`;
   return folded
-    ? `<section ${labelled}><details><summary>${heading}</summary><div id="${id}">${body}</div></details></section>`
+    ? `<section ${labelled}><details class="${folded}"><summary>${heading}</summary><div id="${id}">${body}</div></details></section>`
     : `<section id="${id}" ${labelled}>${heading}${body}</section>`;
 }
 

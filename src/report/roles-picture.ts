@@ -22,7 +22,7 @@ const [NAME_SIZE, PILL_SIZE, NOTE_SIZE] = [14, 10.5, 10.5];
 const TITLES: Readonly<Record<Roles['when'], string>> = {
   before: 'Before',
   after: 'After',
-  unchanged: 'No role was changed',
+  unchanged: 'Unchanged by the run',
 };
 
 /** Lines of one primary share a lane; two primaries share one if their lines do not meet. */

@@ -47,7 +47,7 @@ function roleIn(replication: ReplicationObservation | undefined): Role {
 /** The name of a role: `DR primary`. */
 export function roleName(kind: ReplicationKind, role: Role): string {
   const name = kind === 'dr' ? 'DR' : 'performance';
-  return role === 'none' ? `no ${name}` : `${name} ${role}`;
+  return role === 'none' ? `without ${name} role` : `${name} ${role}`;
 }
 
 const isStreaming = ({ state, connectionState }: ReplicationObservation) =>
@@ -77,22 +77,25 @@ function noteOf(kind: ReplicationKind, { cluster, [kind]: replication }: Cluster
 function clusterRoles(
   observation: ClusterObservation,
   links: readonly Link[],
-  before: readonly ClusterObservation[],
+  earlierOnes: readonly ClusterObservation[],
   lost: string | undefined,
 ): ClusterRoles {
   const { cluster, reachable } = observation;
-  const earlier = before.find((each) => each.cluster === cluster);
+  const earlier = earlierOnes.find((each) => each.cluster === cluster);
   const changes = KINDS.flatMap((kind) => {
     const [was, is] = [roleIn(earlier?.[kind]), roleIn(observation[kind])];
-    return earlier && was !== is && was !== 'not read' && is !== 'not read' ? [`was ${roleName(kind, was)}`] : [];
+    return earlier && was !== is && was !== 'not read' && is !== 'not read' ? [{ kind, was }] : [];
   });
+  // A new primary takes both roles over: what it had before says enough.
+  const known = changes.filter(({ was }) => was !== 'none');
+  const before = (known.length > 0 ? known : changes).map(({ kind, was }) => `was ${roleName(kind, was)}`);
   const gone = cluster === lost ? ['the primary that is gone'] : [];
   return {
     ...{ cluster, dr: roleIn(observation.dr), performance: roleIn(observation.performance) },
     notes: [
       ...(reachable ? [] : ['did not answer']),
       ...gone,
-      ...changes,
+      ...before,
       ...KINDS.flatMap((kind) => noteOf(kind, observation, links)),
     ],
     isChanged: changes.length > 0,

@@ -50,19 +50,31 @@ export type Block =
       readonly legend: readonly (readonly [className: string, text: string])[];
       readonly text: readonly string[];
     }
-  /** `folded`: good news, or the same as a picture; shown on demand so that it does not hide the rest. */
-  | { readonly kind: 'table'; readonly caption: string; readonly rows: readonly Row[]; readonly folded: boolean };
+  /**
+   * `folded`: good news, or the same as a picture; shown on demand so that it does not hide the rest. On paper it is open, unless
+   * a picture beside it says all of it.
+   */
+  | {
+      readonly kind: 'table';
+      readonly caption: string;
+      readonly rows: readonly Row[];
+      readonly folded: false | 'on-screen' | 'as-picture';
+    };
 
 export interface Section {
   readonly title: string;
   readonly blocks: readonly Block[];
-  /** For those who look into it: IDs, names of activities, codes. Shown on demand. */
-  readonly folded?: true;
+  /** For those who look into it: IDs, names of activities, codes. Shown on demand; printed, or only if it was opened. */
+  readonly folded?: 'on-screen' | 'if-opened';
 }
 
 const paragraph = (text: string): Block => ({ kind: 'paragraph', text });
 const list = (items: readonly Item[]): Block => ({ kind: 'list', items });
-const table = (caption: string, rows: readonly Row[], folded = false): Block => ({
+const table = (
+  caption: string,
+  rows: readonly Row[],
+  folded: Extract<Block, { kind: 'table' }>['folded'] = false,
+): Block => ({
   ...{ kind: 'table', caption, rows, folded },
 });
 const facts = (entries: readonly (readonly [string, Cell | undefined])[]): Block => ({
@@ -92,7 +104,7 @@ function goodApart<R extends { readonly verdict?: unknown }>(
   const good = rows.filter(({ verdict }) => verdict === 'ok');
   const other = rows.filter(({ verdict }) => verdict !== 'ok');
   const [ofGood, ofOther] = captions(good.length, other.length);
-  return [table(ofOther, other.map(show)), table(ofGood, good.map(show), true)];
+  return [table(ofOther, other.map(show)), table(ofGood, good.map(show), 'on-screen')];
 }
 
 /** The tone of each word for verdicts, severities and states. */
@@ -154,7 +166,7 @@ function roles(report: Report): Section[] {
       pictures: all.map((each) => ({ title: rolesTitle(each, report), svg: rolesPicture(each, noted) })),
     },
     ...(isRead ? [] : [paragraph(last)]),
-    table('The roles as a table', rows, true),
+    table('The roles as a table', rows, 'as-picture'),
   ]);
 }
 
@@ -248,7 +260,8 @@ function run(report: Report): Section[] {
   return folded(section('Run', [facts(entries)]));
 }
 
-const folded = (sections: readonly Section[]): Section[] => sections.map((each) => ({ ...each, folded: true }));
+const folded = (sections: readonly Section[], how: Section['folded'] = 'on-screen'): Section[] =>
+  sections.map((each) => ({ ...each, folded: how }));
 
 /** The input, one member per line. */
 function input({ asked = {} }: Report): Section[] {
@@ -389,7 +402,9 @@ function timeline(report: Report): Section[] {
   const caption = 'The time line as a table: each step, and each wait for people';
   const rows = timelineRows(report);
   const blocks =
-    rows.length === 0 ? [] : [...picture, table(caption, rows, true), notTaken(report), paragraph(limitsOf(report))];
+    rows.length === 0
+      ? []
+      : [...picture, table(caption, rows, 'on-screen'), notTaken(report), paragraph(limitsOf(report))];
   return section('Time line', blocks, `No step began. ${limitsOf(report)}`);
 }
 
@@ -485,6 +500,7 @@ function activities(report: Report): Section[] {
       table('Each activity that Temporal ran.', rows),
       table('Codes and digests.', codes),
     ]),
+    'if-opened',
   );
 }
 
@@ -494,7 +510,7 @@ function receipts({ receipts: received }: Report): Section[] {
     ...{ Time: exactTime(at), Signal: `${signal} ${arrival}`, Verdict: state(verdict), From: person(from) },
     Why: text.startsWith(code) ? text : `${code}: ${text}`,
   }));
-  return folded(section('Receipts', [table('The outcome of each signal.', rows)], 'No signal arrived.'));
+  return folded(section('Receipts', [table('The outcome of each signal.', rows)], 'No signal arrived.'), 'if-opened');
 }
 
 function tokens({ tokens: had }: Report): Section[] {

@@ -29,8 +29,8 @@ const NUMBER = 26;
 const TOOK = 76;
 const LAYOUTS: readonly Layout[] = [
   {
-    ...{ id: 'wide', width: 800, left: 332, length: 392, rowHeight: 20, barTop: 5.5, textTop: 13.5 },
-    ...{ textWidth: 322 - NUMBER, cut: 30, tickDistance: 62 },
+    ...{ id: 'wide', width: 810, left: 352, length: 382, rowHeight: 20, barTop: 5.5, textTop: 13.5 },
+    ...{ textWidth: 343 - NUMBER, cut: 30, tickDistance: 62 },
   },
   {
     ...{ id: 'narrow', width: 340, left: 1, length: 338, rowHeight: 33, barTop: 19, textTop: 13.5 },
@@ -39,7 +39,8 @@ const LAYOUTS: readonly Layout[] = [
 ];
 
 /** Above the first row: what is cut out, then the axis. */
-const [CUT_LINE, AXIS_LINE, TOP] = [11, 26, 33];
+const CUT_LINE = 11;
+const topOf = ({ cuts }: TimeLine) => (cuts.length > 0 ? 33 : 19);
 
 type Place = (at: number) => number;
 
@@ -50,10 +51,10 @@ function axisOf(line: TimeLine, layout: Layout, place: Place, bottom: number): s
     const text = index === 0 && at === line.from ? '0' : elapsedText(at - line.from);
     const anchor = x < 20 ? 'start' : x > layout.length - 30 ? 'end' : 'middle';
     return (
-      tag('line', { x1: layout.left + x, x2: layout.left + x, y1: TOP - 3, y2: bottom, class: 'grid' }) +
+      tag('line', { x1: layout.left + x, x2: layout.left + x, y1: topOf(line) - 3, y2: bottom, class: 'grid' }) +
       label(text, {
         x: layout.left + x,
-        y: AXIS_LINE,
+        y: topOf(line) - 7,
         width: layout.tickDistance - 4,
         size: SMALL,
         anchor,
@@ -73,6 +74,7 @@ function elapsedText(ms: number): string {
 /** A gap in the axis, with its length above it. */
 function cutsIn(line: TimeLine, layout: Layout, place: Place, bottom: number): string {
   let free = -Infinity;
+  const top = topOf(line) - 4;
   return line.cuts
     .map(({ from, to }) => {
       const x = layout.left + place(from) + layout.cut / 2;
@@ -83,10 +85,8 @@ function cutsIn(line: TimeLine, layout: Layout, place: Place, bottom: number): s
       if (fits) free = at + half + 4;
       const [left, right] = [x - 4, x + 4];
       return (
-        tag('rect', { x: left, y: TOP - 4, width: 8, height: bottom - TOP + 4, class: 'cut' }) +
-        [left, right]
-          .map((edge) => tag('line', { x1: edge, x2: edge, y1: TOP - 4, y2: bottom, class: 'torn' }))
-          .join('') +
+        tag('rect', { x: left, y: top, width: 8, height: bottom - top, class: 'cut' }) +
+        [left, right].map((edge) => tag('line', { x1: edge, x2: edge, y1: top, y2: bottom, class: 'torn' })).join('') +
         (fits
           ? label(text, { x: at, y: CUT_LINE, width: 2 * half + 1, size: SMALL, anchor: 'middle', className: 'soft' })
           : '')
@@ -159,11 +159,12 @@ const clock = (at: number) => timeText(new Date(at).toISOString());
 
 function pictureIn(line: TimeLine, layout: Layout): string {
   const place = placeOn(line, layout.length, layout.cut);
-  const bottom = TOP + line.rows.length * layout.rowHeight;
+  const top = topOf(line);
+  const bottom = top + line.rows.length * layout.rowHeight;
   const bands = line.bands.map(({ kind, from, to }) => {
     const x = place(from);
     return tag('rect', {
-      ...{ x: layout.left + x, y: TOP - 3, width: Math.max(1.5, place(to) - x), height: bottom - TOP + 3 },
+      ...{ x: layout.left + x, y: top - 3, width: Math.max(1.5, place(to) - x), height: bottom - top + 3 },
       class: `band ${kind}`,
     });
   });
@@ -181,7 +182,7 @@ function pictureIn(line: TimeLine, layout: Layout): string {
     },
     ...bands,
     axisOf(line, layout, place, bottom),
-    ...line.rows.map((row, index) => rowOf(row, TOP + index * layout.rowHeight, layout, place)),
+    ...line.rows.map((row, index) => rowOf(row, top + index * layout.rowHeight, layout, place)),
     cutsIn(line, layout, place, bottom),
     label(begin, { ...ends, x: layout.left }),
     label(end, { ...ends, x: layout.left + layout.length, anchor: 'end' }),

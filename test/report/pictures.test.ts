@@ -66,7 +66,7 @@ describe('roles before and after', () => {
     ]);
     expect(after && told(after).slice(0, 3)).toEqual([
       'east: DR secondary of west, was DR primary, was performance primary',
-      'west: DR primary, performance primary, was DR secondary, was no performance',
+      'west: DR primary, performance primary, was DR secondary',
       'north: DR secondary of west',
     ]);
     expect(after?.links.filter(({ streams }) => !streams).map(({ secondary }) => secondary)).toEqual(['europe-dr']);

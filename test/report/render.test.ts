@@ -31,7 +31,7 @@ describe('Markdown', () => {
 | --- | --- | --- |
 | Outage | ✗ 3.4 s, no end known |  |
 | Data loss | none |  |
-| Without DR protection | ✗ no end yet |  |
+| Without DR protection | ✗ not restored |  |
 | Whole run | 1 min 9 s |  |
 | Left to do | ⚠ 3 things |  |
 
@@ -213,7 +213,7 @@ describe('HTML', () => {
       { objective: 'unprotected', atMost: 60_000, verdict: 'not-measured' },
     ] as const;
     const html = renderHtml({ ...report(finishedSwitchover()), objectives });
-    expect(html).toContain('<details><summary>2 that hold</summary>');
+    expect(html).toContain('<details class="on-screen"><summary>2 that hold</summary>');
     for (const [, id = ''] of html.matchAll(/<a href="#([^"]+)">/g)) expect(html).toContain(` id="${id}"`);
     const [, figures = ''] = /<dl class="figures">(.*?)<\/dl>/s.exec(html) ?? [];
     const cards = figures.split('</div>').map((card) =>
@@ -234,7 +234,7 @@ describe('HTML', () => {
       same.type === 'awaitDrStreaming' ? { ...same, failure: { code: 'UNREACHABLE', message: 'no connection' } } : same,
     );
     const html = renderHtml(report(run)).replace(/<style>.*?<\/style>/s, '');
-    const open = html.replace(/<details>.*?<\/details>/gs, '');
+    const open = html.replace(/<details.*?<\/details>/gs, '');
     expect(html).toMatch(/demotePrimary.*UNREACHABLE/s);
     expect(open).not.toMatch(/demotePrimary|awaitDrStreaming|UNREACHABLE|token-kept|\d{2}:\d{2}:\d{2}\.\d{3}/);
     expect(open).not.toContain(DIGEST);
