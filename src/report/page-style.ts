@@ -24,7 +24,7 @@ p { margin: .25rem 0; overflow-wrap: anywhere; } .below { margin-top: .75rem; fo
 .badge { display: inline-block; border-radius: .3rem; padding: 0 .45rem; font-size: .85em; font-weight: 600; }
 code { user-select: all; overflow-wrap: anywhere; } .soft { color: var(--soft); }
 #figures { background: none; border: 0; padding: 0; margin-top: .75rem; } #figures h2 { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-dl.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .75rem; margin: 0; }
+dl.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.6rem, 1fr)); gap: .75rem; margin: 0; }
 dl.figures > div { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem .7rem; }
 dl.figures dt { font-size: .85rem; } dd.figure { font-size: 1.6rem; line-height: 1.25; font-weight: 650; font-variant-numeric: tabular-nums; } dd.figure.neutral { color: var(--text); } dd.objective { font-size: .85rem; margin-top: .15rem; }
 nav { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin: .75rem 0 0; font-size: .9rem; } a { color: var(--neutral); }
