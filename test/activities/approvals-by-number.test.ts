@@ -54,16 +54,8 @@ it('a signed approval that met a gate does not meet it again, however it is wrap
   });
 });
 
-it('a demotion is not begun if its approvals become too old while it waits for the candidate', async () => {
-  const behind = lagging();
-  const now = Date.now.bind(Date);
-  jest.spyOn(Date, 'now').mockImplementation(() => now() + (behind.hits < POLLS / 2 ? 0 : 9 * HOUR));
-  const details = { about: 'approvals too old', observed: holding('gate go was met at') };
-  await bench.refusedUnsent('demotePrimary', drDemotion(authority), 'NOT_APPROVED', { details });
-  expect(behind.hits).toBe(POLLS / 2);
-});
-
 it('a demotion reads the history once for its approvals and once for releases, and checks one signature for each gate', async () => {
+  const setRolesBack = bench.rolesKept();
   const behind = lagging();
   const checked = jest.spyOn(globalThis.crypto.subtle, 'verify');
   const before = bench.historyReads;
@@ -74,4 +66,16 @@ it('a demotion reads the history once for its approvals and once for releases, a
     reads: 2,
     checks: 2,
   });
+  setRolesBack();
+  bench.service.advanceClock(1_000);
+});
+
+// Comes last: what the service does meanwhile, it does at the later time.
+it('a demotion is not begun if its approvals become too old while it waits for the candidate', async () => {
+  const behind = lagging();
+  const now = Date.now.bind(Date);
+  jest.spyOn(Date, 'now').mockImplementation(() => now() + (behind.hits < POLLS / 2 ? 0 : 9 * HOUR));
+  const details = { about: 'approvals too old', observed: holding('gate go was met at') };
+  await bench.refusedUnsent('demotePrimary', drDemotion(authority), 'NOT_APPROVED', { details });
+  expect(behind.hits).toBe(POLLS / 2);
 });
