@@ -19,7 +19,7 @@ export async function follow(
   people: Cast,
   say: (line: string) => void,
   stop: AbortSignal,
-  progress: Progress,
+  progress: Pick<Progress, 'lines'>,
 ): Promise<RunView> {
   const deadline = Date.now() + DEADLINE_MS;
   for (;;) {

@@ -31,8 +31,9 @@ export class Clients {
   readonly slots = new Map<number, number>();
   acknowledged = 0;
   refused = 0;
-  /** Longest time between two acknowledged writes, in milliseconds. */
+  /** Longest time between two acknowledged writes, in milliseconds, and when it ended, epoch ms. */
   longestGapMs = 0;
+  longestGapEndedAt = 0;
   #quiesced = false;
   #stopped = false;
   #lastWrite: Promise<unknown> = Promise.resolve();
@@ -78,7 +79,8 @@ export class Clients {
       this.#lastWrite = write;
       if (await write) {
         const now = Date.now();
-        this.longestGapMs = Math.max(this.longestGapMs, now - lastSuccess);
+        if (now - lastSuccess > this.longestGapMs)
+          [this.longestGapMs, this.longestGapEndedAt] = [now - lastSuccess, now];
         lastSuccess = now;
         this.acknowledged += 1;
         this.slots.set(slot, sequence);

@@ -14,11 +14,12 @@ import type { Report } from '../../contracts/report';
 import { clock } from '../../contracts/words';
 import { writeReportFiles } from '../../report/render';
 import { slotPath } from './clients';
+import { demonstrateIncident } from './incident';
 import { PLAIN } from './payments';
-import type { Payments } from './payments';
+import type { Payments, Site } from './payments';
 import { DEPLOYMENT, OPERATOR } from './people';
 import { startStage } from './stage';
-import type { Stage } from './stage';
+import type { Showing, Stage } from './stage';
 import { Story } from './story';
 import { Cast, follow } from './cast';
 
@@ -101,14 +102,6 @@ export const PLAIN_ACTS: readonly Act[] = [
   },
 ];
 
-/** How a demonstration is shown. */
-interface Showing {
-  readonly say: (line: string) => void;
-  /** Show everything that the run and its people see, instead of who did what. */
-  readonly verbose: boolean;
-  readonly stop: AbortSignal;
-}
-
 /** Performs the acts in order: starts each run with the command line and plays every person. Returns whether all succeeded. */
 export async function demonstrate(stage: Stage, acts: readonly Act[], showing: Showing): Promise<boolean> {
   const { say } = showing;
@@ -173,11 +166,17 @@ async function showReport({ environment, server }: Stage, report: Report, { say,
 const USAGE = `npm run demo                planned switchover of a simulated deployment; plays every person, then exits
 npm run demo -- --plain     switchover, failover, and rejoin without hooks: rate-limit quota, AppRole, policies, canaries
 npm run demo -- --verbose   shows everything: what each person sees, each step, the workers' warnings
+npm run demo -- --incident  the primary is killed: notification, webhook, failover, resolved alerts, and the times of each
 runbook dev                 the deployment of the first demo, but you play the people; runs until Ctrl-C`;
 
 const NEXT = '"npm run demo -- --verbose" shows everything; with "node dist/src/cli/main.js dev" you play the people.';
 
-const OPTIONS = { plain: { type: 'boolean' }, verbose: { type: 'boolean' }, help: { type: 'boolean' } } as const;
+const OPTIONS = {
+  plain: { type: 'boolean' },
+  incident: { type: 'boolean' },
+  verbose: { type: 'boolean' },
+  help: { type: 'boolean' },
+} as const;
 
 /** The options of a command line; undefined for a wrong one. */
 function optionsIn(args: readonly string[]) {
@@ -188,9 +187,30 @@ function optionsIn(args: readonly string[]) {
   }
 }
 
+/** Starts a stage, plays the acts on it, and stops it. */
+async function onStage(
+  acts: readonly Act[],
+  site: Site | undefined,
+  reportDirectory: string,
+  showing: Showing,
+): Promise<boolean> {
+  const { say, verbose } = showing;
+  const stage = await startStage({
+    reportDirectory,
+    say,
+    workerLog: verbose ? 'warn' : 'error',
+    ...(site && { site }),
+  });
+  try {
+    return await demonstrate(stage, acts, showing);
+  } finally {
+    await stage.stop();
+  }
+}
+
 async function main(words: readonly string[]): Promise<number> {
   const options = optionsIn(words);
-  const { plain = false, verbose = false, help = false } = options ?? {};
+  const { plain = false, incident: isIncident = false, verbose = false, help = false } = options ?? {};
   const stop = new AbortController();
   const { out: say, err } = lineByLine(processContext(stop.signal));
   if (help || options === undefined) {
@@ -200,20 +220,20 @@ async function main(words: readonly string[]): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
   const begin = Date.now();
   say('A simulated Vault deployment with a real Temporal server. The demo plays every person, then exits.');
-  const stage = await startStage({
-    ...{ reportDirectory: resolve('reports'), say, workerLog: verbose ? 'warn' : 'error' },
-    ...(plain && { site: PLAIN }),
-  });
+  const showing = { say, verbose, stop: stop.signal };
+  const reports = resolve('reports');
   try {
-    const passed = await demonstrate(stage, plain ? PLAIN_ACTS : SWITCHOVER_ACTS, { say, verbose, stop: stop.signal });
+    const passed = isIncident
+      ? await demonstrateIncident(reports, showing)
+      : await (plain
+          ? onStage(PLAIN_ACTS, PLAIN, reports, showing)
+          : onStage(SWITCHOVER_ACTS, undefined, reports, showing));
     const seconds = ((Date.now() - begin) / 1000).toFixed(1);
     say(`Demonstration ${passed ? 'passed' : 'FAILED'} after ${seconds} s. ${NEXT}`);
     return passed ? 0 : 1;
   } catch (error) {
     if (!stop.signal.aborted) throw error;
     return 130;
-  } finally {
-    await stage.stop();
   }
 }
 

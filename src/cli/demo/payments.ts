@@ -26,8 +26,12 @@ const HOOKS = ['quiesce', 'release', 'traffic', 'fence', 'unfence'] as const;
 /** What distinguishes one simulated deployment from another. */
 export interface Site {
   readonly topology: Topology;
-  /** Members of the deployment in the inventory, other than clusters, people, and gates. */
-  members(clientsAddress: string): Readonly<Record<string, unknown>>;
+  /** Members of the deployment in the inventory, other than clusters, people, and gates. `directory`: of the site's files. */
+  members(clientsAddress: string, directory: string): Readonly<Record<string, unknown>>;
+  /** Further members of the inventory. */
+  inventory?(directory: string): Readonly<Record<string, unknown>>;
+  /** Files that its inventory names, by name. */
+  readonly files?: Readonly<Record<string, string>>;
   /** How workers obtain a token, if not from a file. */
   credential?(service: SimulatedService, directory: string): Promise<Readonly<Record<string, unknown>>>;
   /** The cluster that the clients use at first; if absent, they try the addresses of all clusters. */
@@ -65,7 +69,7 @@ const TOPOLOGY: Topology = {
 };
 
 /** The deployment of `npm run demo`, with every optional feature. */
-const PAYMENTS: Site = {
+export const PAYMENTS: Site = {
   topology: TOPOLOGY,
   members: membersOf,
   clientsTarget: 'east',
@@ -102,6 +106,8 @@ export async function startPayments(options: PaymentsOptions) {
 
     const credentials = await writeCredentials(directory, service);
     const login = await site.credential?.(service, directory);
+    for (const [name, content] of Object.entries(site.files ?? {}))
+      await writeFile(join(directory, name), content, { mode: 0o600 });
     const people = await makePeople(join(directory, 'people'), service.cluster('east').keyShares);
     const keyFiles = { signingKey: join(directory, 'workers.key'), sealKeys: join(directory, 'seal-keys') };
     const pinsFile = join(directory, 'pins.json');
@@ -128,9 +134,10 @@ export async function startPayments(options: PaymentsOptions) {
             tokenSource: 'ceremony',
           },
           gates: { plan: { ...GATE, validFor: '4h' }, go: { ...GATE, validFor: '10m' } },
-          ...site.members(clientsAddress),
+          ...site.members(clientsAddress, directory),
         },
       },
+      ...site.inventory?.(directory),
     });
     await writeFile(inventoryFile, text, { mode: 0o600 });
     writePolicies(service, parseInventory(text, inventoryFile));

@@ -27,6 +27,14 @@ interface StageOptions {
   readonly say: (line: string) => void;
 }
 
+/** How a demonstration is shown. */
+export interface Showing {
+  readonly say: (line: string) => void;
+  /** Show everything that the run and its people see, instead of who did what. */
+  readonly verbose: boolean;
+  readonly stop: AbortSignal;
+}
+
 /** Starts all parts of the demonstration; if one fails to start, stops those already started. */
 export async function startStage({ reportDirectory, site, workerLog = 'warn', say }: StageOptions) {
   const undo: (() => Promise<void>)[] = [];
