@@ -3,6 +3,7 @@ import { RUNBOOK_NAMES, deploymentWorkflowId, webUiLink } from '../../src/contra
 import { nextCommandOf, shellLine } from '../../src/contracts/next-commands';
 import { NOTIFICATION_EVENTS, SEEN, SERVICE_ALARMS } from '../../src/contracts/notifications';
 import type { Notification, NotificationEvent, Seen } from '../../src/contracts/notifications';
+import { incidentKey } from '../../src/contracts/input-members';
 import { readinessResult } from '../../src/contracts/readiness';
 import { escapeUntrusted, verdictsText } from '../../src/contracts/words';
 import { runOutcome } from '../../src/contracts/run-facts';
@@ -66,6 +67,7 @@ function factsSchema({ people }: Inventory, isCluster: (name: string) => boolean
     at: time,
     subject: z.string().regex(SUBJECT).catch('run'),
     closes: z.array(z.string().regex(SUBJECT)).max(100).catch([]),
+    ...{ ticket: anyText, incidentKey: known(incidentKey) },
     ...{ from: known(cluster), to: known(cluster), reason: anyText, requestedBy: anyText },
     tookOver: known(z.enum(RUNBOOK_NAMES)),
     inOutage: known(z.boolean()),
@@ -106,7 +108,7 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
     throw new RunbookError('INVALID_INPUT', 'This program sends no such notification; nobody was notified.', {
       needed: `one of the events ${NOTIFICATION_EVENTS.join(', ')}, of an existing runbook`,
     });
-  const { event, severity, runbook, number, subject, at, outcome, leftToDo } = facts;
+  const { event, severity, runbook, number, subject, at, ticket, outcome, leftToDo } = facts;
   const { ns, rid } = run;
   const wid = PLAIN_ID.test(run.wid) ? run.wid : UNSHOWN_ID;
   const marks = { info: '', warning: '[!] ', critical: '[CRITICAL] ' } as const;
@@ -128,12 +130,16 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
     runbook,
     workflowId: wid,
     runId: rid,
+    /** As the run's input says; the other one is a `dedup_key` of PagerDuty. */
+    ...(ticket !== '' && { ticket: quotation(ticket) }),
+    ...(facts.incidentKey !== undefined && { incidentKey: facts.incidentKey }),
     ...(outcome && { outcome }),
     /** One line. */
     title: `${marks[severity]}${deployment}: ${text}`,
     text,
     /** One line each: what is left to do; at the end, texts of the run, quoted. */
     details: [
+      ...(ticket === '' ? [] : [`Ticket, as the run says: "${quotation(ticket)}"`]),
       ...(leftToDo.length > 0 && event === 'finished' ? [`Left to do: ${leftToDo.length}; see the report`] : []),
       ...claims(facts),
       ...quotations(facts).map((each) => `The run says: "${each}"`),

@@ -255,16 +255,15 @@ const PAGERDUTY_SUMMARY = 1_000;
  * resolves it. A run that ends resolves all of its alerts.
  */
 function pagerDutyBodies(routingKey: string, message: Message, isWanted: boolean): object[] {
-  const { title, severity, at, deployment, runbook, event, link, details, commands, workflowId, runId, closes } =
-    message;
+  const { title, severity, at, deployment, runbook, event, link, details, commands, workflowId, runId } = message;
   const orders = commands.map(({ who, command }) => `${who}: ${command}`);
-  const resolves = closes.map((key) => ({ routing_key: routingKey, event_action: 'resolve', dedup_key: key }));
-  // Nothing is told later of an end: it would stay open under the key of its subject.
-  if (!isWanted || message.closes.includes(message.subject)) return resolves;
+  const resolve = (key: string) => ({ routing_key: routingKey, event_action: 'resolve', dedup_key: key });
+  const resolves = closedKeys(message).map(resolve);
+  if (!(isWanted ? !isOnlyEnd(message) : landsAnyway(message))) return resolves;
   const trigger = {
     routing_key: routingKey,
     event_action: 'trigger',
-    dedup_key: event === 'finished' ? message.id : message.subject,
+    dedup_key: message.incidentKey ?? (event === 'finished' ? message.id : message.subject),
     payload: {
       summary: title.slice(0, PAGERDUTY_SUMMARY),
       source: deployment,
@@ -276,5 +275,27 @@ function pagerDutyBodies(routingKey: string, message: Message, isWanted: boolean
     },
     ...(link !== undefined && { links: [{ href: link, text: 'The run' }] }),
   };
-  return [...resolves, trigger];
+  return message.incidentKey === undefined ? [...resolves, trigger] : [trigger, ...resolves];
+}
+
+/**
+ * The alerts that a message resolves. Those of a run that joined an incident are one: it is over when the run has done what it
+ * was started for, and nothing is left that is critical.
+ */
+function closedKeys({ closes, incidentKey, event, outcome, severity }: Message): readonly string[] {
+  if (incidentKey === undefined) return closes;
+  const isOver = event === 'finished' && outcome === 'completed' && severity !== 'critical' && closes.length > 0;
+  return isOver ? [incidentKey] : [];
+}
+
+/** Nothing is told later of an end: it would stay open under the key of its subject. */
+function isOnlyEnd({ closes, subject, incidentKey, event }: Message): boolean {
+  return incidentKey === undefined ? closes.includes(subject) : event === 'over';
+}
+
+/** An incident that the run joined also hears that the outage is over, and that the run ended without resolving it. */
+function landsAnyway(message: Message): boolean {
+  const { closes, incidentKey, event } = message;
+  if (incidentKey === undefined || closes.length === 0) return false;
+  return event === 'service-ready' || (event === 'finished' && closedKeys(message).length === 0);
 }

@@ -9,7 +9,7 @@ import { phaseText, receiptText, statusText, stepText } from '../words/status';
 import type { Line, Statement } from '../words/status';
 import { isPolled, pollersText } from './run';
 import type { RunView } from './run';
-import { clock, inLines, durationText, terminalText, unmarked } from '../contracts/words';
+import { clock, escapeUntrusted, inLines, durationText, terminalText, unmarked } from '../contracts/words';
 import { shellLine } from '../contracts/next-commands';
 
 const RECEIPTS_SHOWN = 5;
@@ -23,6 +23,7 @@ export function statusLines(given: RunView, now = Date.now()): string[] {
   const lines = [
     `${workflowId}  ${runbook}  ${state}${phaseOf(view)}`,
     `  run ${view.runId}, started ${clock(Date.parse(view.startedAt), now)}${ended}`,
+    ...(status?.ticket === undefined ? [] : terminalText(`ticket ${escapeUntrusted(status.ticket)}`, '  ')),
     `  ${workerLine(view)}`,
     ...view.pendingActivities.map(({ type, attempt, started, lastFailure }) => {
       const failure = lastFailure === undefined ? '' : `, last failure: ${lastFailure}`;

@@ -78,6 +78,11 @@ export const changeWindow = z
   });
 export type ChangeWindow = z.infer<typeof changeWindow>;
 
+/** Without slash: it is never the key of another run's or deployment's notifications. */
+export const incidentKey = z
+  .string()
+  .regex(/^[\w.:@=+-]{1,255}$/, 'at most 255 letters, digits and characters of _ . : @ = + -');
+
 /** Members of the input of every runbook. */
 export const asked = {
   /** A deployment of the inventory. */
@@ -85,8 +90,10 @@ export const asked = {
   reason: z.string().trim().min(3).max(500),
   /** Who requests the run. A claim, shown as such, unless authentication is on. */
   requestedBy: z.string().trim().min(1).max(100).optional(),
-  /** A ticket or change number, for the report. */
+  /** A ticket, change number or incident, for status, notifications and report. */
   ticket: z.string().trim().min(1).max(100).optional(),
+  /** The `dedup_key` of the incident at PagerDuty in which this run's notifications land. */
+  incidentKey: incidentKey.optional(),
   /** Only reads, and returns the plan. Takes no lock. */
   dryRun: z.boolean().default(false),
 };

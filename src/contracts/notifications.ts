@@ -88,6 +88,10 @@ export interface Notification {
   readonly closes?: readonly string[];
   /** Epoch milliseconds of workflow time. */
   readonly at: number;
+  /** As the run's input says: quoted, and cut. */
+  readonly ticket?: string | undefined;
+  /** The incident at PagerDuty in which this lands, as the run's input says. */
+  readonly incidentKey?: string | undefined;
   /** From which cluster to which the role of the primary moves, as far as the plan says. */
   readonly from?: string | undefined;
   readonly to?: string | undefined;

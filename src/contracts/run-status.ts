@@ -109,6 +109,9 @@ export interface RunStatus {
   readonly deployment: string;
   readonly workflowId: string;
   readonly runId: string;
+  /** As the input says. */
+  readonly ticket?: string | undefined;
+  readonly incidentKey?: string | undefined;
   readonly phase: RunPhase;
   readonly outcome?: RunOutcome;
   readonly paused: boolean;

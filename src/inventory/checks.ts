@@ -55,7 +55,7 @@ function* triggers({ triggers, deployments }: ParsedInventory): Mistakes {
     // The input of readiness is the deployment alone.
     const { success, error } = RUNBOOK_INPUTS[trigger.runbook].safeParse({
       ...trigger.input,
-      ...inputOfTrigger(trigger, 'a ticket'),
+      ...inputOfTrigger(trigger, { ticket: 'a ticket' }),
     });
     if (!success) for (const mistake of inputMistakes(error)) yield at([...path, 'input'], mistake);
     const clusters = deployments.get(trigger.deployment)?.clusters;

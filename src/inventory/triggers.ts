@@ -82,7 +82,7 @@ export const triggers = z
 export type Trigger = Readonly<z.infer<typeof triggers>[number]>;
 
 /** Members of the input that the gateway sets, or that only a person may decide. */
-export const NOT_BY_TRIGGER = ['deployment', 'ticket', 'requestedBy', 'takeOver', 'takeOverDocument'];
+export const NOT_BY_TRIGGER = ['deployment', 'ticket', 'incidentKey', 'requestedBy', 'takeOver', 'takeOverDocument'];
 
 /** What a trigger may start: what reads, or waits at its gates. */
 export function isHarmless({ runbook, input }: Pick<Trigger, 'runbook' | 'input'>): boolean {
@@ -92,10 +92,14 @@ export function isHarmless({ runbook, input }: Pick<Trigger, 'runbook' | 'input'
 /**
  * The complete input of the run that a trigger starts.
  *
- * @param ticket - the incident, for the report and for notifications
+ * @param incident - for status, report and notifications
  */
-export function inputOfTrigger({ name, runbook, deployment, input }: Trigger, ticket: string): Record<string, unknown> {
+export function inputOfTrigger(
+  { name, runbook, deployment, input }: Trigger,
+  { ticket, incidentKey }: { readonly ticket: string; readonly incidentKey?: string | undefined },
+): Record<string, unknown> {
   if (runbook === 'readiness') return { deployment };
   const reason = `started by the trigger ${name}`;
-  return { reason, ...input, deployment, requestedBy: `trigger ${name}`, ticket };
+  const requestedBy = `trigger ${name}`;
+  return { reason, ...input, deployment, requestedBy, ticket, ...(incidentKey !== undefined && { incidentKey }) };
 }

@@ -201,6 +201,49 @@ describe('notify', () => {
       });
     });
 
+    it('has one alert for a run that joined an incident, which only an end without anything critical resolves', async () => {
+      const run = { ...bench.run, rid: 'joined' };
+      const tell = (more: Partial<Notification>) => {
+        const notification = { ...parked, waiting: undefined, incidentKey: 'key-of-INC1', ticket: 'INC1', ...more };
+        return bench.call('notify', { deployment: DEPLOYMENT, notification }, { run });
+      };
+      const finished = { event: 'finished', subject: 'run', severity: 'warning', closes: ['run'] } as const;
+      await tell({ ...outage, event: 'outage-started', severity: 'critical' });
+      await tell({ waiting: parked.waiting });
+      await tell({ event: 'over', severity: 'info', closes: ['wait:parked:1'] });
+      await tell({ ...outage, event: 'service-ready', severity: 'info', closes: ['outage'] });
+      await tell({ ...finished, outcome: 'aborted' });
+      await tell({ ...finished, outcome: 'completed', severity: 'critical' });
+      // It told the pager nothing before.
+      await tell({ ...finished, outcome: 'completed', closes: [] });
+      const key = 'key-of-INC1';
+      expect(alerts()).toEqual(Array<string[]>(5).fill(['trigger', key]));
+      expect(pager.posted[1]?.body).toMatchObject({ payload: { class: 'parked' } });
+      await tell({ ...finished, outcome: 'completed' });
+      expect(alerts().slice(5)).toEqual([['resolve', key]]);
+      expect(hook.posted.at(-1)?.body).toMatchObject({ ticket: 'INC1', incidentKey: key });
+      expect(JSON.stringify(chat.posted.at(-1)?.body)).toContain('Ticket, as the run says: \\"INC1\\"');
+    });
+
+    it.each([
+      ['of an alarm of ours', `default/${DEPLOYMENT}/alarm:no-primary:main`],
+      ['of another run', 'default/deployment:billing/r/outage'],
+      ['with a space', 'key of INC1'],
+      ['that is too long', 'k'.repeat(256)],
+    ])('joins no incident by a key %s', async (_what, incidentKey) => {
+      const finished = {
+        ...parked,
+        event: 'finished',
+        subject: 'run',
+        waiting: undefined,
+        outcome: 'completed',
+      } as const;
+      const notification: Notification = { ...finished, severity: 'info', closes: ['run'], incidentKey };
+      const run = { ...bench.run, rid: incidentKey };
+      await bench.call('notify', { deployment: DEPLOYMENT, notification }, { run });
+      expect(alerts()).toEqual([['resolve', `default/${run.wid}/${run.rid}/run`]]);
+    });
+
     it('closes nothing of another run, whatever a run claims', async () => {
       const closes = ['outage', '../another/run/outage', 'default/deployment:billing/r/outage'];
       await notify({ ...parked, event: 'finished', subject: 'run', waiting: undefined, closes });

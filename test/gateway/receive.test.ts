@@ -208,6 +208,8 @@ describe('a message that a secret of the trigger signed', () => {
     }[kind];
     expect(JSON.parse(Buffer.from(payload?.data ?? []).toString())).toEqual({
       ...{ deployment, reason: `started by the trigger ${kind}`, requestedBy: `trigger ${kind}`, ticket },
+      // PagerDuty has it under this key.
+      ...(['pagerduty', 'alertmanager', 'grafana'].includes(kind) && { incidentKey: ticket }),
     });
     expect(logged).toEqual([expect.stringContaining(`Trigger ${kind} started drFailover`)]);
   });

@@ -1,4 +1,5 @@
 /** What a run tells a pager, it also closes: at the end of the wait, the parking or the outage, and at the end of the run. */
+import { cli } from '../cli/support';
 import { until } from '../support/by-hand';
 import { WebhookServer } from '../support/notification-servers';
 import { openScenario } from '../support/scenario';
@@ -82,5 +83,31 @@ describe('a pager', () => {
     await run.control('abort', { reason: 'not today' });
     expect(await run.report()).toMatchObject({ outcome: 'aborted' });
     await until('closed', () => open().length === 0);
+  });
+
+  it('a run that was started by an incident has one alert there, and its end resolves it; its ticket is everywhere', async () => {
+    const incident = { ticket: 'INC1', incidentKey: 'key-of-INC1' };
+    const run = await scenario.start({ to: 'east', ...incident });
+    await until('the escalation', () => pager.posted.length > 0);
+    expect(await run.status()).toMatchObject(incident);
+    const shown = await cli(['status', scenario.workflowId], { env: scenario.environment });
+    expect(shown.out).toContain('ticket INC1');
+    await run.people();
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', asked: incident });
+    await until('closed', () => pager.posted.at(-1)?.body['event_action'] === 'resolve');
+    const told = pager.posted.map(({ body }) => [body['dedup_key'], body['event_action']]);
+    expect(told.slice(0, -1)).toEqual(told.slice(0, -1).map(() => ['key-of-INC1', 'trigger']));
+    const classes = pager.posted.map(({ body }) => (body['payload'] as { readonly class?: string } | undefined)?.class);
+    expect(classes).toEqual(expect.arrayContaining(['escalation', 'outage-started', 'service-ready']));
+    const notified = hook.posted.filter(({ path }) => path === '/told');
+    expect(notified.length).toBeGreaterThan(5);
+    expect(notified.filter(({ body }) => body['ticket'] !== 'INC1')).toEqual([]);
+  });
+
+  it('a plan resolves no incident', async () => {
+    const run = await scenario.run('drSwitchover', { to: 'west', dryRun: true, incidentKey: 'key-of-INC1' });
+    expect(await run.report()).toMatchObject({ outcome: 'planned' });
+    expect(pager.posted).toEqual([]);
   });
 });

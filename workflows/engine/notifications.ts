@@ -62,6 +62,8 @@ export class Notifications {
   readonly #incidents = new Map<string, Promise<void>>();
   /** What is waited for, each with its own mark: a wait that ended and began again is another one. */
   readonly #open = new Map<string, symbol>();
+  /** Whether there ever was one. */
+  #opened = false;
   #protectedAgain = false;
 
   constructor(private readonly state: NotifiedRun) {}
@@ -149,6 +151,8 @@ export class Notifications {
     const stays = (subject: string) =>
       (subject === 'outage' && this.#keepsClientsOut) || left.some(({ code }) => subject === `finding:${code}`);
     const closes = [...this.#incidents.keys()].filter((subject) => !stays(subject));
+    // In the incident, everything of this run has one key: only the run itself can be over.
+    if (this.#opened && this.quiet === false && this.state.incident.incidentKey !== undefined) closes.push('run');
     const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
     const [first, ...others] = this.state.findings.filter(({ code }) => code === CHECK_FAILED);
     const words = first && `${others.length > 0 ? `${others.length + 1} checks failed. ` : ''}${first.text}`;
@@ -219,6 +223,7 @@ export class Notifications {
     const notification = {
       ...(content && { ...directionOf(content), reason: content.reason, requestedBy: content.requestedBy }),
       ...message,
+      ...this.state.incident,
       runbook,
       number: this.#number,
       at: Date.now(),
@@ -242,12 +247,13 @@ export class Notifications {
       if (event === 'started') this.#starting = false;
     });
     const before = this.#incidents.get(subject) ?? Promise.resolve();
-    if (this.#opensIncident(event, severity))
+    if (this.#opensIncident(event, severity)) {
+      this.#opened = true;
       this.#incidents.set(
         subject,
         before.then(() => delivered),
       );
-    else void delivered;
+    } else void delivered;
   }
 
   /** Before the site is known, an alarm may open one. Nobody is woken because a run waits, unless clients wait with it. */

@@ -66,6 +66,8 @@ export class RunState {
   readonly activities = new ActivityLog((findings) => this.noteFindings(findings));
   readonly #facts: RunFact[] = [];
   ending: RunEnding | undefined;
+  /** What people call the matter outside, as the input says. */
+  incident: Pick<RunStatus, 'ticket' | 'incidentKey'>;
   #lastMemo = '';
   #receiptsKept = 0;
 
@@ -74,10 +76,13 @@ export class RunState {
     public runbook: RunbookName,
     readonly deployment: string,
     private readonly input: object,
-  ) {}
+  ) {
+    this.incident = incidentIn(input);
+  }
 
-  become(runbook: RunbookName): void {
+  become(runbook: RunbookName, input: object): void {
     this.runbook = runbook;
+    this.incident = { ...this.incident, ...incidentIn(input) };
     this.fact({ kind: 'became-failover' });
     // They keep the numbers of their own plan.
     this.#ofEarlierPlan = this.steps.map((step) => this.placeOf(step.name));
@@ -237,6 +242,7 @@ export class RunState {
       deployment: this.deployment,
       workflowId,
       runId,
+      ...this.incident,
       phase: this.phase,
       outcome: this.outcome,
       paused: this.paused,
@@ -333,4 +339,9 @@ export class RunState {
     const present = Object.entries(memo).filter(([, value]) => value !== undefined);
     upsertMemo({ ...gone, ...Object.fromEntries(present) });
   }
+}
+
+function incidentIn(input: object): Pick<RunStatus, 'ticket' | 'incidentKey'> {
+  const { ticket, incidentKey } = input as Pick<RunStatus, 'ticket' | 'incidentKey'>;
+  return { ...(ticket !== undefined && { ticket }), ...(incidentKey !== undefined && { incidentKey }) };
 }

@@ -87,12 +87,12 @@ export class Run {
   }
 
   /** The run continues as the failover that took it over. Earlier orders do not count any more. */
-  become(runbook: RunbookName): void {
+  become(runbook: RunbookName, input: object): void {
     this.#stop = undefined;
     this.#pause = undefined;
     this.#outage = false;
     this.#takeOver = { by: [], missing: [] };
-    this.state.become(runbook);
+    this.state.become(runbook, input);
   }
 
   /** Runs one named step. If it fails for good, the run parks until a person decides. */

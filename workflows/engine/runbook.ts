@@ -157,7 +157,7 @@ async function runBody<I extends AnyInput>(runbook: Runbook<I>, run: Run, input:
     if (!(error instanceof TakenOver) || !failOver) return endingOf(run, error);
     taken = error;
   }
-  run.become('drFailover');
+  run.become('drFailover', taken.input);
   const ending = await failOver(run, taken.input).catch((error: unknown) => endingOf(run, error));
   // The runbook before the take-over may have changed something.
   return ending.outcome === 'refused' ? { ...ending, outcome: 'aborted' } : ending;

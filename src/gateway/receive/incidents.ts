@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { incidentKey } from '../../contracts/input-members';
 import type { Trigger } from '../../inventory';
 import type { Received, Verified } from './signatures';
 
@@ -10,6 +11,8 @@ export type Wish =
       readonly incident: string;
       /** The incident as its tool calls it, for the report and for messages to that tool. At most 100 characters. */
       readonly ticket: string;
+      /** The `dedup_key` of the incident, if PagerDuty has it. */
+      readonly incidentKey?: string | undefined;
     }
   | { readonly wanted: false; readonly why: string }
   /** Slack asks whether somebody listens, before it sends anything. */
@@ -45,7 +48,7 @@ function incidentIn(trigger: Trigger, body: unknown, { id }: Verified, now: numb
       const key = textAt(body, 'event.data.incident_key');
       return (
         tooOld(textAt(body, 'event.occurred_at'), now, MOST_EVENT_AGE_MS) ??
-        incident(trigger, textAt(body, 'event.data.id'), key || undefined)
+        incident(trigger, textAt(body, 'event.data.id'), key || undefined, key)
       );
     }
     case 'alertmanager':
@@ -82,7 +85,7 @@ function alertGroup(trigger: Trigger, body: unknown, now: number): Wish {
   const key = JSON.stringify([textAt(body, 'receiver'), groupKey, earliest]);
   // The dedup_key of the group's incident, if Alertmanager notifies PagerDuty too.
   const ticket = createHash('sha256').update(groupKey, 'utf8').digest('hex');
-  return tooOld(new Date(newest).toISOString(), now, MOST_ALERT_AGE_MS) ?? incident(trigger, key, ticket);
+  return tooOld(new Date(newest).toISOString(), now, MOST_ALERT_AGE_MS) ?? incident(trigger, key, ticket, ticket);
 }
 
 function tooOld(time: string | undefined, now: number, most: number): Wish | undefined {
@@ -95,9 +98,10 @@ function tooOld(time: string | undefined, now: number, most: number): Wish | und
 }
 
 /** IDs are unique at their sender: the trigger's name is part of the key. */
-function incident({ name }: Trigger, id: string | undefined, ticket = id): Wish {
+function incident({ name }: Trigger, id: string | undefined, ticket = id, dedupKey?: string): Wish {
   if (id === undefined || id === '' || ticket === undefined) return no('the ID of the incident is missing');
-  return { wanted: true, incident: `${name}:${short(id)}`, ticket: short(ticket) };
+  const { data: key } = incidentKey.safeParse(dedupKey);
+  return { wanted: true, incident: `${name}:${short(id)}`, ticket: short(ticket), ...(key && { incidentKey: key }) };
 }
 
 /** Text of the sender that people see: printable, without spaces, and short. Anything else becomes its SHA-256. */

@@ -7,6 +7,7 @@ import { startMetadata } from '../../contracts/start-metadata';
 import { payloadConverter } from '../../contracts/payload-converter';
 import { inputOfTrigger } from '../../inventory';
 import type { Trigger } from '../../inventory';
+import type { Wish } from './incidents';
 
 /** Earlier runs of a lock among which one of the same incident is looked for. */
 const MOST_EARLIER = 50;
@@ -54,10 +55,10 @@ export interface Starting {
 export async function startRun(
   starting: Starting,
   trigger: Trigger,
-  { incident, ticket }: { readonly incident: string; readonly ticket: string },
+  { incident, ticket, incidentKey }: Omit<Extract<Wish, { wanted: true }>, 'wanted'>,
 ): Promise<Outcome> {
   const { runbook, deployment } = trigger;
-  const input = inputOfTrigger(trigger, ticket);
+  const input = inputOfTrigger(trigger, { ticket, incidentKey });
   const isPlan = input['dryRun'] === true;
   const requestId = uuidOf([deployment, runbook, isPlan, incident]);
   const cluster = typeof input['cluster'] === 'string' ? input['cluster'] : undefined;
