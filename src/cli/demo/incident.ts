@@ -11,7 +11,7 @@ import { lockWorkflowId } from '../../contracts/names';
 import { walSamplerIdPrefix } from '../../contracts/observations';
 import { clock } from '../../contracts/words';
 import { Pager } from './pager';
-import type { Alert } from './pager';
+import type { Alert, Update } from './pager';
 import { PAYMENTS } from './payments';
 import type { Site } from './payments';
 import { Cast, follow } from './cast';
@@ -65,12 +65,14 @@ function incidentSite(pagerAddress: string) {
 /** Longer texts would hide the order of events. */
 const MOST_SHOWN = 90;
 
-/** What the pager shows: alarms and outages, and when they are over. That the run waits is told beside it. */
-function pagerLine({ summary, about, openedAt, resolvedAt }: Alert): string | undefined {
-  if (about.startsWith('wait:')) return undefined;
-  const whole = resolvedAt === undefined ? summary : `resolved: ${summary.replace(`[CRITICAL] ${DEPLOYMENT}: `, '')}`;
-  const text = whole.length > MOST_SHOWN ? `${whole.slice(0, MOST_SHOWN)}...` : whole;
-  return `${clock(resolvedAt ?? openedAt)} == PAGER ${text}`;
+/** What the pager shows: alerts that are opened and resolved. Of what an open one is told, only that service is back. */
+function pagerLine({ summary, openedAt, resolvedAt }: Alert, update?: Update): string | undefined {
+  if (update !== undefined && update.class !== 'service-ready') return undefined;
+  const at = update === undefined ? (resolvedAt ?? openedAt) : Date.now();
+  const what = update !== undefined ? 'updated: ' : resolvedAt !== undefined ? 'resolved: ' : '';
+  const text = (update?.summary ?? summary).replace(what === '' ? '' : `[CRITICAL] ${DEPLOYMENT}: `, '');
+  const whole = `${what}${text}`;
+  return `${clock(at)} == PAGER ${whole.length > MOST_SHOWN ? `${whole.slice(0, MOST_SHOWN)}...` : whole}`;
 }
 
 /** A run as people see it, and when it first waited for them. */
@@ -91,8 +93,8 @@ class Waiting {
  */
 export async function demonstrateIncident(reportDirectory: string, showing: Showing): Promise<boolean> {
   const { say, verbose } = showing;
-  const pager = await Pager.start((alert) => {
-    const line = pagerLine(alert);
+  const pager = await Pager.start((...news) => {
+    const line = pagerLine(...news);
     if (line !== undefined) say(line);
   });
   try {

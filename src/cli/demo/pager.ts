@@ -9,18 +9,19 @@ import { closeAtOnce, listenOnLoopback } from '../../simulator';
 const EVENT = z.object({
   event_action: z.enum(['trigger', 'resolve']),
   dedup_key: z.string(),
-  payload: z.object({ summary: z.string() }).optional(),
+  payload: z.object({ summary: z.string(), class: z.string() }).optional(),
 });
 
 /** An alert of the pager. */
 export interface Alert {
   readonly summary: string;
-  /** The subject within its run or deployment: the last part of its `dedup_key`. */
-  readonly about: string;
   /** Epoch ms. */
   readonly openedAt: number;
   resolvedAt?: number;
 }
+
+/** What an open alert was told. */
+export type Update = NonNullable<z.infer<typeof EVENT>['payload']>;
 
 const POLL_MS = 100;
 
@@ -30,10 +31,10 @@ export class Pager {
   readonly alerts = new Map<string, Alert>();
   readonly #server = createServer((request, response) => void this.#take(request, response));
 
-  private constructor(private readonly changed: (alert: Alert) => void) {}
+  private constructor(private readonly changed: (alert: Alert, update?: Update) => void) {}
 
-  /** @param changed - is called when an alert was opened or resolved */
-  static async start(changed: (alert: Alert) => void): Promise<Pager & { readonly address: string }> {
+  /** @param changed - is called when an alert was opened, updated or resolved */
+  static async start(changed: (alert: Alert, update?: Update) => void): Promise<Pager & { readonly address: string }> {
     const pager = new Pager(changed);
     return Object.assign(pager, { address: `http://127.0.0.1:${await listenOnLoopback(pager.#server)}/v2/enqueue` });
   }
@@ -62,8 +63,10 @@ export class Pager {
     if (action === 'resolve' && isOpen) {
       known.resolvedAt = Date.now();
       this.changed(known);
-    } else if (action === 'trigger' && payload && !isOpen) {
-      const alert: Alert = { summary: payload.summary, about: key.replace(/^.*\//, ''), openedAt: Date.now() };
+    } else if (action === 'trigger' && payload && isOpen) {
+      this.changed(known, payload);
+    } else if (action === 'trigger' && payload) {
+      const alert: Alert = { summary: payload.summary, openedAt: Date.now() };
       this.alerts.set(key, alert);
       this.changed(alert);
     }
