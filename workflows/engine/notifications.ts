@@ -39,6 +39,8 @@ interface NotifiedRun {
   readonly serviceIsOut: boolean;
   readonly serviceBackAt: number | undefined;
   readonly holdsClients: boolean;
+  /** What people call the matter outside. */
+  readonly incident: Pick<Notification, 'ticket' | 'incidentKey'>;
   finding(finding: Finding): void;
 }
 

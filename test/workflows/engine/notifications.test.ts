@@ -35,7 +35,8 @@ it.each([
 ] as const)('a wait %o is told as %o', async (more, told) => {
   [mockTold.length, mockOver] = [0, false];
   const waiting: Waiting = { for: 'action', what: 'nodes are unsealed', instructions: [], ...more };
-  const state = { runbook: 'drSecondaryOnboarding', findings: [], waiting: new Map([['unseal', waiting]]) };
+  const waits = new Map([['unseal', waiting]]);
+  const state = { runbook: 'drSecondaryOnboarding', findings: [], waiting: waits, incident: {} };
   const notifications = new Notifications(state as never);
   notifications.begin({ ...SITE });
   await new Promise(setImmediate);
@@ -48,7 +49,12 @@ it.each([
   ['info', []],
 ] as const)('the end of a run is told as %s where this is left to do: %j', async (severity, leftToDo) => {
   const findings = [{ severity: 'critical', code: 'write-not-proven', text: 'west took no write.' }];
-  const notifications = new Notifications({ runbook: 'drSwitchover', findings, waiting: new Map() } as never);
+  const notifications = new Notifications({
+    runbook: 'drSwitchover',
+    findings,
+    waiting: new Map(),
+    incident: {},
+  } as never);
   notifications.begin({ ...SITE, events: ['finished'] });
   notifications.finished('completed', leftToDo);
   await new Promise(setImmediate);
@@ -59,7 +65,12 @@ it('that a run finished is told once it was told that it started, although a tar
   let release = () => {};
   mockHeld = { event: 'started', until: new Promise((resolve) => (release = resolve)) };
   mockTold.length = 0;
-  const notifications = new Notifications({ runbook: 'drSwitchover', findings: [], waiting: new Map() } as never);
+  const notifications = new Notifications({
+    runbook: 'drSwitchover',
+    findings: [],
+    waiting: new Map(),
+    incident: {},
+  } as never);
   notifications.begin({ ...SITE, events: ['started', 'finished'] });
   notifications.finished('refused', []);
   await new Promise(setImmediate);
@@ -77,7 +88,7 @@ describe('what a target was told', () => {
     mockTold.length = 0;
     mockCloses.length = 0;
     mockHeld = undefined;
-    const full = { runbook: 'drSwitchover', findings: [], waiting: new Map(), ...state };
+    const full = { runbook: 'drSwitchover', findings: [], waiting: new Map(), incident: {}, ...state };
     const notifications = new Notifications(full as never);
     notifications.begin({ ...SITE, events: [...PAGER], opens: [...PAGER] });
     return notifications;
