@@ -31,7 +31,7 @@ const LONGEST_TEXT = 2_000;
 const MOST_WORDS = 3;
 /** A valid step name: letters, no address, no shell syntax. */
 const STEP = /^[A-Z][A-Za-z0-9 ,()'-]{2,99}$/;
-const SUBJECT = /^(run|outage|protection|(wait|finding|alarm):[A-Za-z0-9:-]{1,80})$/;
+const SUBJECT = /^(run|outage|protection|readiness|readiness-overdue|(wait|finding|alarm):[A-Za-z0-9:-]{1,80})$/;
 /** Events that are the end of their own subject. */
 const ENDS: readonly NotificationEvent[] = ['service-ready', 'service-alarm-over', 'over'];
 /** A valid Workflow ID, which the person who started the run could choose: nothing in it makes a link or a sentence. */
@@ -113,7 +113,7 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
   const wid = PLAIN_ID.test(run.wid) ? run.wid : UNSHOWN_ID;
   const marks = { info: '', warning: '[!] ', critical: '[CRITICAL] ' } as const;
   const text = sentenceOf(facts);
-  const of = event.startsWith('service-alarm') ? `${ns}/${deployment}` : `${ns}/${wid}/${rid}`;
+  const of = /^(service-alarm|readiness-)/.test(event) ? `${ns}/${deployment}` : `${ns}/${wid}/${rid}`;
   const keyOf = (each: string) => `${of}/${each}`;
   const { uiAddress } = inventory.temporal;
   return {
@@ -271,6 +271,7 @@ function sentenceOf(facts: Facts): string {
       return readiness ? `Readiness: ${verdictsText(readiness)}.${before}` : 'Readiness changed.';
     }
     case 'readiness-overdue':
+      if (facts.closes.length > 0) return 'Readiness checks end again.';
       return `No readiness check has ended since ${new Date(since ?? 0).toISOString()}: check its Schedule and its runs.`;
     case 'over':
       return `${runbook} no longer waits for ${overText(facts)}.`;

@@ -144,8 +144,8 @@ export async function notifyChange(readiness: ReadinessResult, earlier: EarlierR
   if (!changed && ending.length === 0) return;
   const worse = red || changes.some(({ change }) => change === 'worse');
   const notification: Notification = {
-    ...({ event: 'readiness-changed', runbook: 'readiness', number: 1, subject: 'run' } as const),
-    ...{ severity: worse ? 'warning' : 'info', at: Date.parse(at) },
+    ...({ event: 'readiness-changed', runbook: 'readiness', number: 1, subject: 'readiness' } as const),
+    ...{ severity: worse ? 'warning' : 'info', at: Date.parse(at), ...(!worse && { closes: ['readiness'] }) },
     readiness: { switchover, failover, ...(before && { before }) },
     // Space is limited: what expires soon comes first.
     leftToDo: [...new Set([...ending, ...changes])].map(changeText),
@@ -157,7 +157,8 @@ export async function notifyChange(readiness: ReadinessResult, earlier: EarlierR
 const OVERDUE_SENT = 'readiness-overdue';
 
 /**
- * Notifies people, once for each last check, that none has ended since: the Schedule is dead, or each of its runs fails.
+ * Notifies people, once for each last check, that none has ended since: the Schedule is dead, or each of its runs fails; and
+ * once that checks end again.
  * For the workers' sweep, which does not depend on a Schedule.
  */
 export async function notifyOverdueReadiness(
@@ -167,18 +168,23 @@ export async function notifyOverdueReadiness(
 ): Promise<void> {
   const { overdueAfterMs } = findDeployment(dependencies.inventory, deployment).readiness;
   let since: string | undefined;
+  let late = false;
   // Of several workers that sweep, the one whose write succeeds sends the notification.
   const noted = await dependencies.records.change(deployment, (values) => {
     since = lastCheck.from(values)?.at;
-    const late = since !== undefined && Date.now() - Date.parse(since) > overdueAfterMs;
-    return late && values.get(OVERDUE_SENT) !== since ? { put: { [OVERDUE_SENT]: since } } : undefined;
+    late = since !== undefined && Date.now() - Date.parse(since) > overdueAfterMs;
+    const sent = values.get(OVERDUE_SENT);
+    if (late) return sent === since ? undefined : { put: { [OVERDUE_SENT]: since } };
+    return sent === undefined || since === undefined ? undefined : { removed: [OVERDUE_SENT] };
   });
   if (!noted || since === undefined) return;
-  dependencies.log.warn({ deployment }, `no readiness check has ended since ${since}`);
+  if (late) dependencies.log.warn({ deployment }, `no readiness check has ended since ${since}`);
+  const subject = 'readiness-overdue';
   const notification: Notification = {
-    ...({ event: 'readiness-overdue', severity: 'warning', runbook: 'readiness', number: 1, subject: 'run' } as const),
-    ...{ at: Date.now(), since: Date.parse(since) },
+    ...({ event: 'readiness-overdue', runbook: 'readiness', number: 1, subject } as const),
+    ...{ severity: late ? 'warning' : 'info', at: Date.now(), since: Date.parse(since) },
+    ...(!late && { closes: [subject] }),
   };
-  const run = { ns, wid: `readiness:${deployment}`, rid: '', id: since };
+  const run = { ns, wid: `readiness:${deployment}`, rid: '', id: `${since}${late ? '' : '/over'}` };
   await notifyTargets(dependencies, deployment, notification, run);
 }

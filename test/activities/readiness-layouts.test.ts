@@ -231,6 +231,17 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
         text: holding('No readiness check has ended since'),
       }),
     ]);
+    // Its end closes what it opened, once.
+    const [overdue] = hook.posted;
+    await lastCheck(1_000);
+    await Promise.all([sweep(), sweep()]);
+    await sweep();
+    expect(hook.posted.slice(1).map(({ body }) => body)).toEqual([
+      expect.objectContaining({
+        ...{ event: 'readiness-overdue', severity: 'info', subject: overdue?.body['subject'] },
+        ...{ closes: [overdue?.body['subject']], text: 'Readiness checks end again.' },
+      }),
+    ]);
   });
 
   it('a damaged certificate in a CA file is told, and one that is not accepted is named with what to do', async () => {

@@ -2,7 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { walSamplerIdPrefix } from '../../src/contracts/observations';
 import type { WalSampling } from '../../src/contracts/observations';
-import { findDeployment } from '../../src/inventory';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import { findDeployment, wantedSchedules } from '../../src/inventory';
+import { duration } from '../../src/inventory/schema-values';
 import type { SimulatedService } from '../../src/simulator';
 import { clusters, DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -12,6 +14,8 @@ import type { WebhookServer } from '../support/notification-servers';
 const AFTER = 2;
 /** More than the good samples after which an end is told. */
 const ENOUGH = 8;
+/** Longer than two samples take while a cluster hangs. */
+const HANGING_MS = 25_000;
 
 describe('walSampler', () => {
   let bench: ActivityBench;
@@ -256,9 +260,26 @@ describe('walSampler', () => {
     const took = performance.now() - began;
     service().faults.clear();
     expect(told()).toContain(`service-alarm default/${DEPLOYMENT}/alarm:no-primary:main`);
-    // With five seconds between samples and ten between runs, people are told well within 90 s.
-    expect(took).toBeLessThan(25_000);
+    expect(took).toBeLessThan(HANGING_MS);
   });
+
+  it.each(['30s', '1m', '90s', '5m', '15m'])(
+    'at the pace of its Schedule, every %s, people are told within 90 s, whenever something happens',
+    (every) => {
+      const { ms: everyMs } = duration.parse(every);
+      const deployment = findDeployment(bench.inventory, DEPLOYMENT);
+      const [wanted] = wantedSchedules({ ...deployment, schedules: { ...deployment.schedules, walSampler: everyMs } });
+      const { samples, everySeconds } = RUNBOOK_INPUTS.walSampler.parse(wanted?.input);
+      // From the last sample of a run, right after which it happens, to the first one of the next.
+      const pauseMs = everyMs - (samples - 1) * everySeconds * 1_000;
+      const { afterSamples } = deployment.alarms;
+      // All samples hang: see above.
+      const latest = pauseMs + (afterSamples - 1) * everySeconds * 1_000 + HANGING_MS;
+      expect([afterSamples, latest <= 90_000]).toEqual([AFTER, true]);
+      // Also if one run of the default Schedule was skipped, when nothing hangs.
+      if (every === '1m') expect(latest - HANGING_MS + everyMs).toBeLessThanOrEqual(90_000);
+    },
+  );
 
   it('a target that is down is tried again at the next sample, until it has the notification once', async () => {
     hook.answers = [404, 404, 404, 200];
