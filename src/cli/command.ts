@@ -3,7 +3,7 @@ import { COMMAND_FILES, LEFT_OUT } from './command-files';
 import type { CommandFile } from './command-files';
 import type { CliContext } from './context';
 import { deploymentWorkflowId } from '../contracts/names';
-import { jsonText } from '../contracts/words';
+import { durationMs, jsonText } from '../contracts/words';
 import type { ConnectionFlags } from '../worker/connection';
 import type * as runModule from './run';
 import type { TemporalSession } from './run';
@@ -65,6 +65,16 @@ export function number(text: string): number {
   const value = Number(text);
   if (value >= 0 && value <= 2_000_000) return value;
   throw new InvalidArgumentError('Use a number from 0 to 2000000.');
+}
+
+/** The limit is what a timer accepts. */
+const LONGEST_MS = 2_000_000_000;
+
+/** Reads a duration as the inventory writes it, such as `30s`, in ms. A number without a unit is in seconds. */
+export function duration(text: string): number {
+  const ms = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1_000 : durationMs(text);
+  if (ms !== undefined && ms <= LONGEST_MS) return ms;
+  throw new InvalidArgumentError('Use a duration such as 30s, 10m or 2h; a number without a unit is in seconds.');
 }
 
 /** Collects the values of a repeatable option. */

@@ -11,7 +11,7 @@ import { RunbookError } from '../errors';
 import { signStatement, statementPayload } from '../documents/statements';
 import type { StatementMembers, StatementType } from '../documents/statements';
 import { firstValue } from '../report/run-history';
-import { number, printResult, withRun, withServerOptions } from './command';
+import { duration, printResult, withRun, withServerOptions } from './command';
 import type { ServerOptions } from './command';
 import type { CliContext } from './context';
 import { EXIT } from './errors';
@@ -66,7 +66,7 @@ export function withSigningOptions(command: Command): Command {
 
 /** Adds the options of commands that send a statement to a run and wait for its receipt. Without a key a statement is a claim. */
 export function withStatementOptions(command: Command): Command {
-  withSigningOptions(command).option('--timeout <seconds>', "how long to wait for the run's receipt", number, 30);
+  withSigningOptions(command).option('--timeout <duration>', "how long to wait for the run's receipt, such as 30s", duration, 30_000);
   return withServerOptions(withRun(command));
 }
 
@@ -135,10 +135,9 @@ export async function sendSignal(
   run: RunReference,
   signal: SignalName,
   input: unknown,
-  timeoutS = 30,
+  timeoutMs = 30_000,
 ) {
   const { workflowId } = run;
-  const timeoutMs = timeoutS * 1_000;
   const sending = { client: session.client, run, signal, input };
   const accepting = { what: `Temporal to accept this ${signal}`, run };
   const accepted = send(sending, Math.max(timeoutMs, ACCEPTED_WITHIN_MS));

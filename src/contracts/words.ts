@@ -147,6 +147,15 @@ export function durationText(milliseconds: number): string {
   return `${Math.floor(seconds / 3_600)} h ${Math.floor((seconds % 3_600) / 60)} min`;
 }
 
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A duration such as `500ms`, `30s`, `10m`, `4h` or `7d`, in ms; undefined if the text is none. */
+export function durationMs(text: string): number | undefined {
+  const [, amount, unit = ''] = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text) ?? [];
+  const ms = Number(amount) * (UNITS[unit] ?? Number.NaN);
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
 /** A time of day in UTC with seconds, with the date if it is another day. */
 export function clock(epochMs: number, now = Date.now()): string {
   const iso = new Date(epochMs).toISOString();

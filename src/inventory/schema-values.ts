@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { durationMs } from '../contracts/words';
 import { addressMistake } from '../secret';
 
 /* The kinds of value in an inventory, and how a mistake in one is described. */
@@ -39,14 +40,11 @@ interface Duration {
   readonly ms: number;
 }
 
-const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
 /** A duration such as `500ms`, `30s`, `10m`, `4h` or `7d`. */
 export const duration = z
   .string('a duration is a number with a unit, such as 30s')
   .transform((text, context): Duration => {
-    const [, amount, unit = ''] = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text) ?? [];
-    const ms = Number(amount) * (UNITS[unit] ?? Number.NaN);
+    const ms = durationMs(text) ?? 0;
     if (ms > 0) return { ms };
     context.addIssue({ code: 'custom', message: 'a duration is a positive number with a unit: ms, s, m, h or d' });
     return z.NEVER;

@@ -1,5 +1,5 @@
 /** What a team does once: init, join, add-person. The whole page with its programs: test/long/first-hour-page.test.ts. */
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, existsSync } from 'node:fs';
 import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -97,12 +97,30 @@ it('init overwrites nothing, and a second one goes on with the keys of the first
   expect(again.out).toContain(lines[0]);
 });
 
+it('init writes the objectives that it was given, and refuses others before it writes anything', async () => {
+  const { code } = await cli([...site('objectives', '--yes'), '--rto', '15m', '--rpo', 'none']);
+  const text = await readFile(join(folder, 'objectives', 'inventory.yaml'), 'utf8');
+  expect([code, parse(text)]).toEqual([
+    0,
+    expect.objectContaining({
+      deployments: { payments: expect.objectContaining({ objectives: { outage: '15m', loss: 'none' } }) as object },
+    }),
+  ]);
+  const refused = await cli([...site('wrong-objectives', '--yes'), '--rto', 'soon', '--rpo', '-1']);
+  expect(refused).toMatchObject({
+    code: 3,
+    err: expect.stringContaining('--rto: a duration such as 15m; --rpo: none') as string,
+  });
+  expect(existsSync(join(folder, 'wrong-objectives', 'inventory.yaml'))).toBe(false);
+});
+
 it('init asks for what was not given, shows what it found, and writes nothing without a yes', async () => {
   const [east = '', west = ''] = clusterOptions().filter((word) => word.includes('='));
   const words = ['init', '--directory', join(folder, 'asked')];
-  const typed = ['payments', east, west, '', '', 'ada,ben', '', 'no'];
+  const typed = ['payments', east, west, '', '', 'ada,ben', '', '15m', 'none', 'no'];
   const { code, questions, err } = await cli(words, { answers: typed });
   expect([code, questions.length, questions[6]]).toEqual([3, typed.length, 'Who holds a key share [ada,ben]']);
+  expect(questions.slice(7, 9)).toEqual([expect.stringContaining('RTO'), expect.stringContaining('RPO')]);
   expect(questions[4]).toMatch(/system's root certificates\)$/);
   expect(err).toContain('Warning: 2 holders for a threshold of 3: there can never be enough shares');
   expect(err).toContain('Warning: only 2 to operate and approve: some gates cannot be opened');

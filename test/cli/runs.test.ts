@@ -81,7 +81,7 @@ describe('without a worker', () => {
     const commands: readonly (readonly [line: string, code: number, said: RegExp])[] = [
       [`start drSwitchover --input ${file}`, 3, new RegExp(`LOCK_HELD[^]*${started.runId}`)],
       [`status ${workflowId}`, 4, /no worker answers; as of event 2; nobody polls task queue/],
-      [`watch ${workflowId} --timeout 0`, 4, /No worker answers. Why:\n +runbook status [^]*Stopped watching/],
+      [`watch ${workflowId} --timeout 10ms`, 4, /No worker answers. Why:\n +runbook status [^]*Stopped watching/],
       [`report ${workflowId}`, 4, /No worker answers, and only a worker can produce[^]*nobody polls[^]*runbook worker/],
       [`approve ${workflowId} --gate plan --name grace`, 4, sent],
       [`decide ${workflowId} --action retry`, 4, sent],

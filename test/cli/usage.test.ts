@@ -47,6 +47,21 @@ describe('the command line', () => {
     expect((await cli(['runbooks', '-o', 'yaml'])).code).toBe(2);
   });
 
+  it.each(['watch x', 'plan drSwitchover', 'readiness x', 'approve x --gate plan', 'abort x'])(
+    '%s takes durations as the inventory does, a number as seconds, and no other text',
+    async (line) => {
+      const nowhere = ['--address', '127.0.0.1:1', '--timeout'];
+      const given = (timeout: string) => cli([...line.split(' '), ...nowhere, timeout]);
+      for (const each of ['30s', '500ms', '10m', '30', '0.2'])
+        expect((await given(each)).err).not.toContain('Use a duration');
+      for (const each of ['', 'soon', '30 s', '-1', '30x', '99999d'])
+        expect([
+          each,
+          await given(each).then(({ code, err }) => [code, err.includes('Use a duration such as 30s')]),
+        ]).toEqual([each, [2, true]]);
+    },
+  );
+
   it('takes -n, -w and -r as the temporal CLI does', async () => {
     const nowhere = ['--address', '127.0.0.1:1'];
     const run = ['-w', 'payments', '-r', 'some-run', '-n', 'runbooks', ...nowhere];

@@ -11,6 +11,7 @@ import type { CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { ignoredVariables } from '../environment';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
+import { durationMs, oneLine } from '../../contracts/words';
 import { confirmed, readTextFile, replaceFile } from '../secret-input';
 import { connectionSettings } from '../../worker/connection';
 import { shellLine, shellWord } from '../../contracts/next-commands';
@@ -48,6 +49,8 @@ interface InitOptions extends CommonOptions {
   readonly people?: string;
   readonly holders?: string;
   readonly browserHolders?: string;
+  readonly rto?: string;
+  readonly rpo?: string;
   readonly addCluster?: string;
   readonly drSet?: string;
   readonly yes?: boolean;
@@ -85,6 +88,11 @@ function initCommand({ context }: CommandHost): Command {
       '--browser-holders <list>',
       'holders who have only a browser, comma-separated: they give their share without a key, in their name alone',
     )
+    .option(
+      '--rto <duration>',
+      'longest outage that your organization accepts for a change of the primary, such as 15m',
+    )
+    .option('--rpo <entries>', 'loss that it accepts: "none", or a number of WAL entries')
     .option('-y, --yes', 'do not ask; options without a default are then required')
     .option('--add-cluster <name=addresses>', 'add this cluster to the deployment of an existing inventory')
     .option('--dr-set <name>', 'for --add-cluster: its DR set (default: that of the cluster with which it replicates)')
@@ -179,6 +187,19 @@ function namedCluster(text: string) {
   });
 }
 
+/** @throws RunbookError `INVALID_INPUT` before anything is written */
+function refuseObjectives(outage: string, loss: string): void {
+  const wrong = [
+    ...(outage === '' || (durationMs(outage) ?? 0) > 0 ? [] : ['--rto: a duration such as 15m']),
+    ...(/^(|none|\d{1,15})$/.test(loss) ? [] : ['--rpo: none, or a number of WAL entries']),
+  ];
+  if (wrong.length === 0) return;
+  throw new RunbookError('INVALID_INPUT', 'An objective cannot be used. Nothing was written.', {
+    observed: oneLine([outage, loss].join(', ')),
+    needed: wrong.join('; '),
+  });
+}
+
 /** What people answer about the site. */
 async function answers(context: CliContext, options: InitOptions) {
   const asks = options.yes !== true && context.interactive;
@@ -202,6 +223,14 @@ async function answers(context: CliContext, options: InitOptions) {
   const caFile = await ask(options.caFile, '--ca-file', ofCa, '');
   const people = words(await ask(options.people, '--people', 'Who operates and approves, comma-separated'));
   const holders = words(await ask(options.holders, '--holders', 'Who holds a key share', people.join(',')));
+  const outage = await ask(options.rto, '--rto', 'Longest outage that you accept (RTO), such as 15m (Enter: none)', '');
+  const loss = await ask(
+    options.rpo,
+    '--rpo',
+    'Loss that you accept (RPO): none, or WAL entries (Enter: not stated)',
+    '',
+  );
+  refuseObjectives(outage, loss);
   const browserHolders = words(options.browserHolders ?? '');
   const clusters = named.map(namedCluster);
   const everybody = [...new Set([...people, ...holders, ...browserHolders])];
@@ -236,6 +265,7 @@ async function answers(context: CliContext, options: InitOptions) {
     holders: [...new Set([...holders, ...browserHolders])],
     browserHolders,
     everybody,
+    objectives: { ...(outage !== '' && { outage }), ...(loss !== '' && { loss }) },
   };
 }
 

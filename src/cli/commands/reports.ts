@@ -9,7 +9,7 @@ import { RUNBOOK_NAMES, holdsDeploymentLock } from '../../contracts/names';
 import { tableOf } from '../deployment-status';
 import { renderHtml, renderMarkdown } from '../../report/render';
 import { digestOf, markIn } from '../../report/run-history';
-import { newCommand, printResult, withRun, withRunSession, withServerOptions, withSession, number } from '../command';
+import { newCommand, printResult, withRun, withRunSession, withServerOptions, withSession, duration } from '../command';
 import type { ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, isNoRun } from '../errors';
@@ -35,10 +35,10 @@ const POLL_MS = 500;
 function watchCommand(host: CommandHost): Command {
   const command = newCommand('watch', [
     'runbook watch deployment:payments',
-    'runbook watch deployment:payments --timeout 600 --json   (one JSON object per line, the report last)',
+    'runbook watch deployment:payments --timeout 10m --json   (one JSON object per line, the report last)',
   ])
     .option('-r, --run-id <id>', 'an earlier run of this Workflow ID')
-    .option('--timeout <seconds>', 'stop watching after this time; the run continues', number);
+    .option('--timeout <duration>', 'stop watching after this time, such as 10m; the run continues', duration);
   return withServerOptions(withRun(command)).action(async (given: string, options: WatchOptions) => {
     await withRunSession(host.context, options, given, async (session, workflowId) => {
       const run = { workflowId, runId: options.runId };
@@ -54,7 +54,7 @@ async function watchRun(
   run: RunReference,
   { json, timeout }: WatchOptions,
 ): Promise<ExitCode> {
-  const deadline = timeout === undefined ? Infinity : Date.now() + timeout * 1000;
+  const deadline = timeout === undefined ? Infinity : Date.now() + timeout;
   const progress = new Progress();
   let view = await readRunView(session, run);
   // From here on, follow the same run even if another one starts under this Workflow ID.

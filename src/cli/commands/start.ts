@@ -10,7 +10,7 @@ import type { ReadinessResult } from '../../contracts/readiness';
 import { changeText, verdictsText, verdictWords, inLines, jsonIn } from '../../contracts/words';
 import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
-import { collect, newCommand, printResult, withServerOptions, withSession, number } from '../command';
+import { collect, newCommand, printResult, withServerOptions, withSession, duration } from '../command';
 import type { ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, exitCodeOfVerdicts, refusalIn } from '../errors';
@@ -90,6 +90,10 @@ function startCommand(host: CommandHost): Command {
   });
 }
 
+/** What `--timeout` does. */
+const waits = (what: string) => `stop waiting after this time, such as 2m; ${what} continues`;
+const TWO_MINUTES = 120_000;
+
 /** How long a plan is waited for while nobody polls, ms. */
 const UNPOLLED_MS = 10_000;
 
@@ -99,7 +103,7 @@ function planCommand(host: CommandHost): Command {
   const command = newCommand('plan', [
     'runbook plan drSwitchover --deployment payments --to west --reason "planned maintenance"',
   ]).argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them');
-  command.option('--timeout <seconds>', 'stop waiting after this time; the plan continues', number, 120);
+  command.option('--timeout <duration>', waits('the plan'), duration, TWO_MINUTES);
   return withInputOptions(command).action(
     async (name: string, options: StartOptions & { readonly timeout: number }) => {
       const runbook = runbookName(name);
@@ -109,7 +113,7 @@ function planCommand(host: CommandHost): Command {
         await startRun(host, session, runbook, workflowId, input);
         const polled = isPolled(await readPollers(session, taskQueueSetting(context.env)));
         // Long enough for a worker that is starting.
-        const timeoutMs = Math.min(options.timeout * 1_000, polled ? Infinity : UNPOLLED_MS);
+        const timeoutMs = Math.min(options.timeout, polled ? Infinity : UNPOLLED_MS);
         const report = await waitForReport(host, session, { what: 'the plan', run: { workflowId }, timeoutMs });
         if (report === undefined) return;
         const failed = report.preconditions.some(({ verdict }) => verdict === 'fail');
@@ -224,7 +228,7 @@ async function awaitBeginning({ client }: TemporalSession, run: ExactRun): Promi
 function readinessCommand(host: CommandHost): Command {
   const command = newCommand('readiness', ['runbook readiness payments', 'runbook readiness payments --json'])
     .argument('<deployment>')
-    .option('--timeout <seconds>', 'stop waiting after this time; the check continues', number, 120);
+    .option('--timeout <duration>', waits('the check'), duration, TWO_MINUTES);
   return withServerOptions(command).action(
     async (deployment: string, options: ServerOptions & { readonly timeout: number }) => {
       const { context, finish } = host;
@@ -233,7 +237,7 @@ function readinessCommand(host: CommandHost): Command {
         const workflowId = lockWorkflowId('readiness', { deployment }) ?? '';
         // A check that is already running answers the same question.
         await startRun(host, session, 'readiness', workflowId, input, 'USE_EXISTING');
-        const waiting = { what: 'the check', run: { workflowId }, timeoutMs: options.timeout * 1_000 };
+        const waiting = { what: 'the check', run: { workflowId }, timeoutMs: options.timeout };
         const report = await waitForReport(host, session, waiting);
         if (report === undefined) return;
         const found = readinessResult.safeParse(report.result);

@@ -65,6 +65,8 @@ export interface Site {
   /** Holders without a key. */
   readonly browserHolders: readonly string[];
   readonly everybody: readonly string[];
+  /** Reports compare with them. */
+  readonly objectives: { readonly outage?: string; readonly loss?: string };
   /** Of an added deployment alone: its people gain no rights in the others, nor theirs in it. */
   readonly ownGroups: boolean;
   readonly caFile: string | undefined;
@@ -176,7 +178,8 @@ interface WithToken {
 }
 
 export function inventoryText(site: Site, { login, filters = [] }: WithToken = {}): string {
-  const { deployment, clusters, holders, everybody, caFile, files } = site;
+  const { deployment, clusters, holders, everybody, caFile, files, objectives } = site;
+  const objective = Object.entries(objectives).map(([name, value]) => `${name}: ${value}`);
   const credential = credentialText(files, login);
   const named = drSetsOf(clusters).map(
     ({ name, members }) => `${scalar(name)}: ${flow(members.map((each) => each.name))}`,
@@ -191,6 +194,7 @@ export function inventoryText(site: Site, { login, filters = [] }: WithToken = {
     pathsFilters: filtersText(filters),
     drSets: `{ ${named.join(', ')} }`,
     holders: flow(holders),
+    objectives: objective.length === 0 ? undefined : `{ ${objective.join(', ')} }`,
     approvers: scalar(groupOf(site, 'approvers')),
     // Without the member: group operators.
     operators: site.ownGroups ? scalar(groupOf(site, 'operators')) : undefined,
