@@ -63,7 +63,7 @@ it('every image that a page shows exists, is small, and says what it shows', () 
   expect(images.length).toBeGreaterThanOrEqual(1);
   for (const { title, file } of images) {
     expect([file, existsSync(file)]).toEqual([file, true]);
-    expect(statSync(file).size).toBeLessThan(150 * 1024);
+    expect(statSync(file).size).toBeLessThan(250 * 1024);
     expect(title.length).toBeGreaterThan(20);
   }
 });
