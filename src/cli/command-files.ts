@@ -23,6 +23,7 @@ export const COMMAND_FILES = {
   share: () => require('./commands/share') as CommandModule,
   start: () => require('./commands/start') as CommandModule,
   statements: () => require('./commands/statements') as CommandModule,
+  waiting: () => require('./commands/waiting') as CommandModule,
 };
 
 /** A file in `commands/`. */

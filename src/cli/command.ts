@@ -138,6 +138,7 @@ const TABLE = {
   status: ['show what a run does and waits for; answers within seconds, even without a worker', 'runs'],
   watch: ['follow a run until it ends; the exit code shows how it ended', 'reports'],
   report: ['show what a run did; needs a worker if the run is open, failed or was terminated', 'reports'],
+  waiting: ['show what waits for you: approvals, key shares, decisions', 'waiting'],
   share: ['give your key share to a run that asks for it; it leaves this machine only in encrypted form', 'share'],
   'provide-token': [
     'give a run the operation token that people generated themselves; it leaves this machine only in encrypted form',
@@ -180,7 +181,7 @@ const TABLE = {
 /** The headings of the help, each before the command that its group begins with. */
 const HEADINGS: Readonly<Partial<Record<keyof typeof TABLE, string>>> = {
   plan: 'Every day:',
-  share: 'Holders and approvers:',
+  waiting: 'Holders and approvers:',
   init: 'Set-up:',
   worker: 'Programs:',
 };

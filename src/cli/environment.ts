@@ -4,7 +4,7 @@ type Variable = readonly [name: string, readBy: string, usual: string, meaning: 
 const VARIABLES: readonly Variable[] = [
   [
     'RUNBOOKS_INVENTORY',
-    'worker, gateway --receive and --metrics, inventory check, policy, schedules',
+    'worker, gateway (not --frontend), inventory check, policy, schedules, waiting',
     '',
     'the inventory file',
   ],
@@ -39,6 +39,8 @@ const VARIABLES: readonly Variable[] = [
     'as join stored it',
     'your name in the inventory, unless --name or --holder is given',
   ],
+  ['RUNBOOKS_GATEWAY', "people's commands", '', 'reach runs through this gateway, and not through Temporal'],
+  ['RUNBOOKS_GATEWAY_CA_FILE', "people's commands", '', "the CA of the gateway's certificate (PEM)"],
   ['RUNBOOKS_PINS', 'share, keys trust', '~/.config/replication-runbooks/pins.json', 'pinned keys of workers'],
   ['RUNBOOKS_WORKER_METRICS', 'worker', 'none', 'where Prometheus scrapes this worker: an IP address and a port'],
   ['RUNBOOKS_TEMPORAL_UI', 'start, gateway --receive', '', 'base URL of the Web UI, for links'],

@@ -16,7 +16,8 @@ import { RunbookError } from '../errors';
 import { readPins } from '../keys';
 import type { CliContext } from './context';
 import { readAnsweredView } from './run';
-import type { RunReference, TemporalSession } from './run';
+import type { RunReference } from './run';
+import type { RunSession } from './run-session';
 import { askAgain, personalFolder } from './secret-input';
 import { oneLine } from '../contracts/words';
 
@@ -43,9 +44,9 @@ export function pinsPath(env: NodeJS.ProcessEnv): string {
  *
  * @throws RunbookError `NOT_FOUND` if the run has none; see also {@link readAnsweredView}
  */
-export async function fetchInvitation(session: TemporalSession, workflowId: string) {
-  const { runId, status } = await readAnsweredView(session, { workflowId });
-  if (status.invitation !== undefined) return { runId, invitation: status.invitation };
+export async function fetchInvitation(session: Pick<RunSession, 'view'>, workflowId: string) {
+  const { namespace, status } = await readAnsweredView(session, { workflowId });
+  if (status.invitation !== undefined) return { namespace, invitation: status.invitation };
   throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no invitation: it does not ask for key shares now.`, {
     next: `Check what it is doing: ${nextCommandOf.status(workflowId)}`,
   });

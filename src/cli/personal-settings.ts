@@ -7,11 +7,12 @@ import { personalFolder } from './secret-input';
 
 /** Each of these selects a Temporal server. */
 const SERVER = ['TEMPORAL_ADDRESS', 'TEMPORAL_PROFILE', 'TEMPORAL_CONFIG_FILE'];
-/** How a person reaches Temporal: paths, never what is in the files, and no API key. */
+/** How a person reaches Temporal or the gateway: paths, never what is in the files, and no API key. */
 const CONNECTION = [
   ...SERVER,
   ...['TEMPORAL_NAMESPACE', 'TEMPORAL_TLS', 'TEMPORAL_TLS_SERVER_NAME', 'TEMPORAL_TLS_SERVER_CA_CERT_PATH'],
   ...['TEMPORAL_TLS_CLIENT_CERT_PATH', 'TEMPORAL_TLS_CLIENT_KEY_PATH'],
+  ...['RUNBOOKS_GATEWAY', 'RUNBOOKS_GATEWAY_CA_FILE'],
 ];
 /** The variables that are stored. */
 const STORED = [

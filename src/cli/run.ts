@@ -71,9 +71,17 @@ const FOLLOWED_DEADLINE_MS = 60_000;
  *
  * @throws RunbookError `NOT_FOUND`
  */
-export async function readRunView(session: TemporalSession, run: RunReference, { repeatedly = false } = {}) {
+export async function readRunView(
+  session: Pick<TemporalSession, 'client' | 'namespace'>,
+  run: RunReference,
+  {
+    repeatedly = false,
+    describedWithinMs,
+  }: { readonly repeatedly?: boolean; readonly describedWithinMs?: number } = {},
+) {
   const { client } = session;
-  const description = await describe(client, run, repeatedly ? FOLLOWED_DEADLINE_MS : DESCRIBE_DEADLINE_MS);
+  const usualMs = repeatedly ? FOLLOWED_DEADLINE_MS : DESCRIBE_DEADLINE_MS;
+  const description = await describe(client, run, describedWithinMs ?? usualMs);
   const { workflowId, runId, taskQueue, memo } = description;
   const pollers = await readPollers(session, taskQueue);
   const withinMs = isPolled(pollers) && !repeatedly ? BUSY_QUERY_DEADLINE_MS : QUERY_DEADLINE_MS;
@@ -81,7 +89,7 @@ export async function readRunView(session: TemporalSession, run: RunReference, {
   // The run itself writes it in this shape.
   const noted = memo !== undefined && 'phase' in memo ? (memo as unknown as RunMemo) : undefined;
   return {
-    ...{ workflowId, runId, taskQueue, pollers },
+    ...{ namespace: session.namespace, workflowId, runId, taskQueue, pollers },
     /** The answer of the `status` query; undefined if no worker answered in time. */
     status,
     /** The current runbook: the run may have become a failover. */
@@ -107,10 +115,10 @@ export type RunView = Readonly<Awaited<ReturnType<typeof readRunView>>>;
  * @throws RunbookError `NOT_FOUND`, also if the run has ended; `REPORT_UNAVAILABLE` if no worker answers
  */
 export async function readAnsweredView(
-  session: TemporalSession,
+  session: { view(run: RunReference): Promise<RunView> },
   run: RunReference,
 ): Promise<RunView & { readonly status: RunStatus }> {
-  const { status, ...view } = await readRunView(session, run);
+  const { status, ...view } = await session.view(run);
   if (view.state !== 'running')
     throw new RunbookError('NOT_FOUND', `The run ${view.workflowId} has ended. Nothing was sent.`, {
       observed: `run ${view.runId}, ${view.state} since ${view.closedAt ?? 'an unknown time'}`,

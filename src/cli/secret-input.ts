@@ -1,13 +1,14 @@
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { CommanderError } from 'commander';
 import { plainSecretIn } from '../contracts/plain-shares';
 import { mayBeMistyped, readHolderKey } from '../documents/signing-keys';
 import type { SigningKey } from '../documents/signing-keys';
 import { errnoOf, isRunbookError, RunbookError } from '../errors';
 import { Secret } from '../secret';
 import type { CliContext } from './context';
-import { printError } from './errors';
+import { EXIT, printError } from './errors';
 
 /** The source of a share or a token. Never an argument: every user of the machine can see those. */
 interface SecretSource {
@@ -112,6 +113,25 @@ export async function askAgain<T>(
       context.err(`Try again (${tries + 1} of ${TRIES}); Ctrl-C ends the command.`);
     }
   }
+}
+
+/** The name of the person who runs the command: from the option or RUNBOOKS_PERSON, otherwise from a prompt. */
+export function personOf(context: CliContext, given: string | undefined, option = '--name'): Promise<string> {
+  const named = given || context.env['RUNBOOKS_PERSON'];
+  return givenOrAsked(context, named, `${option} or RUNBOOKS_PERSON`, 'Your name, as the inventory lists it');
+}
+
+/** The value of an option, otherwise the answer of the person at the terminal. */
+export async function givenOrAsked(
+  context: CliContext,
+  given: string | undefined,
+  option: string,
+  question: string,
+): Promise<string> {
+  const answer = given || (context.interactive ? await context.ask(question) : '');
+  if (answer !== '') return answer;
+  context.err(`error: ${option} is required`);
+  throw new CommanderError(EXIT.usage, 'commander.missingMandatoryOptionValue', option);
 }
 
 interface Confirmation {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { connectTemporal, describe as describeRun } from '../../src/cli/run';
-import { sendSignal } from '../../src/cli/signals';
+import { sendSignal } from '../../src/cli/sending';
 import { listenOnLoopback } from '../../src/simulator';
 import { payloadConverter } from '../../src/contracts/payload-converter';
 import { temporalServer } from '../support/temporal-server';

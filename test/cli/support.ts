@@ -174,7 +174,14 @@ export const BEGUN: RunStatus = {
   ...{ phase: 'checking', paused: false, waiting: [], steps: [], receipts: [], findings: [] },
 };
 export const VIEW: RunView = {
-  ...{ workflowId: BEGUN.workflowId, runId: 'r', runbook: 'drSwitchover', taskQueue: 'q', state: 'running' },
+  ...{
+    namespace: 'default',
+    workflowId: BEGUN.workflowId,
+    runId: 'r',
+    runbook: 'drSwitchover',
+    taskQueue: 'q',
+    state: 'running',
+  },
   ...{ asOfEvent: 42, startedAt: '2026-11-21T10:00:00Z', pendingActivities: [] },
   ...{ closedAt: undefined, memo: undefined, pollers: undefined, status: undefined, signals: undefined },
 };

@@ -12,6 +12,7 @@ const confinement = (name: string) => linesOf(name).filter((line) => CONFINES.te
 it.each([
   ['receiver', 'docs/incident-tooling.md'],
   ['metrics', 'docs/monitoring.md'],
+  ['mailbox', 'docs/mailbox.md'],
 ])('the unit of the %s is confined like the gateway, and opens the door that its page shows', (name, file) => {
   expect(confinement('gateway').length).toBeGreaterThan(20);
   expect(confinement(name)).toEqual(confinement('gateway'));

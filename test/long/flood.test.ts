@@ -2,7 +2,7 @@
  * Somebody who may only signal floods a run with as many signals as the server takes: the worker lives (it aborted), people
  * are warned, what is looked at is bounded, and approvers are still heard.
  */
-import { sendSignal } from '../../src/cli/signals';
+import { sendSignal } from '../../src/cli/sending';
 import { WINDOW_MS } from '../../workflows/engine/flood';
 import { approvalOf } from '../support/people';
 import { openScenario } from '../support/scenario';

@@ -3,9 +3,11 @@ import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { Client, Connection } from '@temporalio/client';
 import type { Command } from 'commander';
+import { gatewayOrigin } from '../../documents/signed-request';
 import { programVersion } from '../../dev-server/locations';
 import { errnoOf, RunbookError } from '../../errors';
 import { isLoopback } from '../../gateway/listening';
+import { openMailbox } from '../../gateway/mailbox/server';
 import { openMetrics } from '../../gateway/metrics/server';
 import { openReceiver, secretsOf } from '../../gateway/receive/server';
 import { openDoor } from '../../gateway/server';
@@ -14,9 +16,10 @@ import { InventoryInForce } from '../../inventory';
 import { DATA_CONVERTER } from '../../worker/data-converter';
 import { connectionSettings, DIRECTLY, lazyUntilClosed, plainText } from '../../worker/connection';
 import { inventoryPath, taskQueueSetting } from '../../worker/settings';
-import { newCommand, withServerOptions } from '../command';
+import { collect, newCommand, withServerOptions } from '../command';
 import type { ServerOptions } from '../command';
 import type { CliContext } from '../context';
+import { mailboxRuns } from '../mailbox-runs';
 import type { CommandHost } from '../command-host';
 
 export const commands = (host: CommandHost): Command[] => [gatewayCommand(host)];
@@ -26,6 +29,8 @@ interface GatewayOptions extends ServerOptions {
   readonly operators?: string;
   readonly receive?: string;
   readonly metrics?: string;
+  readonly people?: string;
+  readonly publicUrl?: readonly string[];
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly clientCa?: string;
@@ -40,6 +45,7 @@ function gatewayCommand({ context }: CommandHost): Command {
     'runbook gateway --frontend 10.1.0.9:7235 --tls-cert gateway.pem --tls-key gateway.key --client-ca people.pem',
     'runbook gateway --receive 127.0.0.1:8420',
     'runbook gateway --metrics 127.0.0.1:9464',
+    'runbook gateway --people 0.0.0.0:8421 --tls-cert gateway.pem --tls-key gateway.key',
   ])
     .option('--frontend <host:port>', 'where holders and approvers connect; without TLS: a loopback address')
     .option('--operators <host:port>', 'where operators connect, who may also start runs; with --frontend')
@@ -48,6 +54,15 @@ function gatewayCommand({ context }: CommandHost): Command {
       "where incident tools send signed webhooks, which start the runs of the inventory's triggers; without TLS: a loopback address",
     )
     .option('--metrics <host:port>', 'where Prometheus scrapes /metrics: readiness, runs, replication, credentials')
+    .option(
+      '--people <host:port>',
+      'the mailbox: where holders, approvers and operators send signed documents and ask what waits for them, without access to Temporal; without TLS: a loopback address',
+    )
+    .option(
+      '--public-url <url>',
+      'the address under which people reach --people (repeat for several): requests signed for others are refused',
+      collect,
+    )
     .option('--tls-cert <file>', "the gateway's certificate (PEM); --frontend then asks for client certificates")
     .option('--tls-key <file>', "the certificate's key (PEM)")
     .option('--client-ca <file>', 'who signs the client certificates of holders and approvers (PEM)')
@@ -58,13 +73,14 @@ function gatewayCommand({ context }: CommandHost): Command {
     );
   return withServerOptions(command).action(async (options: GatewayOptions) => {
     const doors = [
-      ...(options.frontend === undefined ? [] : [() => openForPeople(context, options, options.frontend ?? '')]),
+      ...(options.frontend === undefined ? [] : [() => openFrontend(context, options, options.frontend ?? '')]),
+      ...(options.people === undefined ? [] : [() => openForPeople(context, options, options.people ?? '')]),
       ...(options.receive === undefined ? [] : [() => openForTools(context, options, options.receive ?? '')]),
       ...(options.metrics === undefined ? [] : [() => openForMonitoring(context, options, options.metrics ?? '')]),
     ];
     if (doors.length === 0 || (options.operators !== undefined && options.frontend === undefined))
       throw new RunbookError('INVALID_INPUT', 'The gateway has no door to open.', {
-        needed: '--frontend (for --operators too), --receive, or --metrics',
+        needed: '--people, --frontend (for --operators too), --receive, or --metrics',
         next: 'Name at least one address. "runbook gateway --help" has examples.',
       });
     const opened: { close(): unknown }[] = [];
@@ -78,7 +94,7 @@ function gatewayCommand({ context }: CommandHost): Command {
 }
 
 /** Passes requests of people to Temporal. */
-async function openForPeople(context: CliContext, options: GatewayOptions, people: string) {
+async function openFrontend(context: CliContext, options: GatewayOptions, people: string) {
   const { connectionOptions, namespace = 'default' } = connectionSettings(context.env, options);
   const { address, tls } = connectionOptions;
   // Neither API key nor metadata: whatever these allow, everybody who connects would be allowed.
@@ -113,6 +129,33 @@ async function openInventory({ env, err }: CliContext) {
   };
   const reloading = setInterval(() => void reload(), INVENTORY_POLL_MS);
   return { current: () => inForce.current, close: () => clearInterval(reloading) };
+}
+
+/** Takes signed documents of people, and says what waits for them. */
+async function openForPeople(context: CliContext, options: GatewayOptions, address: string) {
+  const origins = (options.publicUrl ?? []).map(gatewayOrigin);
+  const tls = await tlsOf(options);
+  const inForce = await openInventory(context);
+  const { client, namespace, server, close } = clientOf(context, options);
+  const closeAll = async (): Promise<void> => {
+    inForce.close();
+    await close();
+  };
+  try {
+    const runs = mailboxRuns({ client, namespace, taskQueue: taskQueueSetting(context.env) });
+    const door = await openMailbox({ address, tls, runs, origins, inventory: inForce.current, log: context.err });
+    const scheme = tls === undefined ? 'http' : 'https';
+    context.err(`Mailbox of people on ${scheme}://${door.address} for Temporal at ${server}, namespace ${namespace}.`);
+    return {
+      close: async () => {
+        await door.close();
+        await closeAll();
+      },
+    };
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
 }
 
 /** Shows what is known to monitoring. */

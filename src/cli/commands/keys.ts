@@ -1,6 +1,7 @@
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { gatewayOrigin } from '../../documents/signed-request';
 import { RunbookError } from '../../errors';
 import {
   addPin,
@@ -205,8 +206,10 @@ const SHORTEST_PASSPHRASE = 16;
 /** One group of a generated passphrase. */
 const LAST_CHARACTERS = 5;
 
-/** The options of `join` that say how Temporal is reached, each with its variable; named as in the `temporal` CLI. */
+/** The options of `join` that say how runs are reached, each with its variable; for Temporal named as in the `temporal` CLI. */
 const SERVER_FLAGS = {
+  gateway: ['--gateway <url>', 'RUNBOOKS_GATEWAY', 'the gateway that you will use, without access to Temporal'],
+  gatewayCa: ['--gateway-ca <file>', 'RUNBOOKS_GATEWAY_CA_FILE', "PEM file of the CA of the gateway's certificate"],
   address: ['--address <host:port>', 'TEMPORAL_ADDRESS', 'the Temporal server that you will use'],
   namespace: ['--namespace <name>', 'TEMPORAL_NAMESPACE', 'its namespace'],
   tlsCaPath: ['--tls-ca-path <file>', 'TEMPORAL_TLS_SERVER_CA_CERT_PATH', "PEM file of the server's CA"],
@@ -225,6 +228,7 @@ interface JoinOptions extends TrustOptions, Readonly<Partial<Record<ServerFlag, 
 function joinCommand({ context }: CommandHost): Command {
   const command = newCommand('join', [
     'runbook join production/ada/KID:KEY --address temporal.example:7233 --namespace runbooks',
+    'runbook join production/ada/KID:KEY --gateway https://runbooks.example:8421   (without access to Temporal)',
   ])
     .argument('<line>', 'the line that "runbook init" printed for you')
     .option('--key-file <file>', 'your key (default: RUNBOOKS_KEY_FILE, or NAME.key in your configuration folder)')
@@ -278,21 +282,26 @@ async function joinedEnvironment(
     return value === undefined ? [] : [[SERVER_FLAGS[flag][1], value] as const];
   });
   const variables: NodeJS.ProcessEnv = Object.fromEntries(named);
+  if (options.gateway !== undefined) variables['RUNBOOKS_GATEWAY'] = gatewayOrigin(options.gateway);
   const env = withPersonalSettings({ ...given, ...variables, RUNBOOKS_PERSON: name });
-  for (const variable of Object.keys(settingsToStore(env)).filter((each) => each.endsWith('_PATH')))
+  for (const variable of Object.keys(settingsToStore(env)).filter((each) => /_(PATH|CA_FILE)$/.test(each)))
     await readTextFile(env[variable] ?? '');
   return env;
 }
 
 function storedLines(env: NodeJS.ProcessEnv, settings: Readonly<Record<string, string>>, before?: string): string[] {
   const was = before === undefined || before === settings['RUNBOOKS_PERSON'] ? '' : ` (until now: ${before})`;
-  const serverIsKnown = Object.keys(settings).some((each) => /^TEMPORAL_(ADDRESS|PROFILE|CONFIG_FILE)$/.test(each));
+  const serverIsKnown = Object.keys(settings).some((each) =>
+    /^(TEMPORAL_(ADDRESS|PROFILE|CONFIG_FILE)|RUNBOOKS_GATEWAY)$/.test(each),
+  );
   return [
     `Stored in ${personalSettingsFile(env)}, for every command of yours. Variables of your shell override it:`,
     ...Object.entries(settings).map(
       ([variable, value]) => `  ${oneLine(`${variable}=${value}`)}${variable === 'RUNBOOKS_PERSON' ? was : ''}`,
     ),
-    ...(serverIsKnown ? [] : ['No Temporal server is stored. Run the same command with --address and --namespace.']),
+    ...(serverIsKnown
+      ? []
+      : ['No Temporal server is stored. Run the same command with --address and --namespace, or with --gateway.']),
     ...(env['TEMPORAL_API_KEY'] ? ['TEMPORAL_API_KEY is not stored: set it in each shell.'] : []),
   ];
 }

@@ -9,9 +9,11 @@ import type { ServerOptions } from '../command';
 import { EXIT } from '../errors';
 import { statusLines } from '../render-status';
 import { showDeployment } from '../deployment-status';
-import { describe, readRunView } from '../run';
+import { describe } from '../run';
 import type { RunReference, TemporalSession } from '../run';
 import { isRunbookError } from '../../errors';
+import { NAME_OPTION, gatewayOf, overTemporal, withPersonOptions, withRuns } from '../run-session';
+import type { RunOptions, RunSession } from '../run-session';
 import { durationText, inLines } from '../../contracts/words';
 import { runOutcome } from '../../contracts/run-facts';
 import type { RunOutcome } from '../../contracts/run-facts';
@@ -128,15 +130,23 @@ function statusCommand(host: CommandHost): Command {
   const command = newCommand('status', [
     'runbook status payments   (without an open run: its clusters)',
     'runbook status deployment:payments --json',
-  ]).option('-r, --run-id <id>', 'an earlier run of this Workflow ID');
-  return withServerOptions(withRun(command)).action(
-    async (given: string, options: ServerOptions & { runId?: string }) => {
+    'runbook status payments --gateway https://runbooks.example:8421   (without access to Temporal)',
+  ])
+    .option('-r, --run-id <id>', 'an earlier run of this Workflow ID')
+    .option('--name <name>', `with --gateway: ${NAME_OPTION[1]}`);
+  return withPersonOptions(withServerOptions(withRun(command))).action(
+    async (given: string, options: RunOptions & { runId?: string }) => {
       const { runId } = options;
-      await withRunSession(host.context, options, given, async (session, workflowId) => {
+      const { context } = host;
+      if (gatewayOf(context, options) !== undefined)
+        return withRuns(context, options, given, (session, workflowId) =>
+          showRun(host, session, { workflowId, runId }, options),
+        );
+      await withRunSession(context, options, given, async (session, workflowId) => {
         // Only a word that means a deployment; its Workflow ID means the newest run under it, open or not.
         const isDeployment = workflowId !== given && runId === undefined;
         if (isDeployment && !(await isOpen(session, workflowId))) return showDeployment(host, session, given, options);
-        return showRun(host, session, { workflowId, runId }, options);
+        return showRun(host, overTemporal(context, options, session), { workflowId, runId }, options);
       });
     },
   );
@@ -152,11 +162,11 @@ async function isOpen({ client }: TemporalSession, workflowId: string): Promise<
 
 async function showRun(
   { context, finish }: CommandHost,
-  session: TemporalSession,
+  session: Pick<RunSession, 'view'>,
   run: RunReference,
   options: ServerOptions,
 ): Promise<void> {
-  const view = await readRunView(session, run);
+  const view = await session.view(run);
   const answered = view.status !== undefined;
   const next = view.status?.waiting.flatMap((each) => commandsFor(view.workflowId, each)) ?? [];
   const schema = 'replication-runbooks/status/v1';

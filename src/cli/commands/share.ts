@@ -17,14 +17,15 @@ import { parseOperationToken, parseShare } from '../../documents/key-shares';
 import { gatewayOrigin } from '../../documents/signed-request';
 import { RunbookError } from '../../errors';
 import { publicKeyOf } from '../../keys';
-import { newCommand, printResult, withRun, withRunSession, withServerOptions, collect, workflowIdOf } from '../command';
-import type { ServerOptions, CommonOptions } from '../command';
+import { newCommand, printResult, withRun, withServerOptions, collect, workflowIdOf } from '../command';
+import type { CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { fetchInvitation, readAndConfirm } from '../invitation';
 import type { ExpectedRun, HolderOptions } from '../invitation';
-import { describe } from '../run';
-import { readSecret, readTextFile, signingKey } from '../secret-input';
-import { HOLDER_OPTION, giveSignal, personOf, withStatementOptions } from '../signals';
+import { NAME_OPTION, withPersonOptions, withRuns } from '../run-session';
+import type { RunOptions, RunSession } from '../run-session';
+import { personOf, readSecret, readTextFile, signingKey } from '../secret-input';
+import { HOLDER_OPTION, giveSignal, withStatementOptions } from '../signals';
 import type { StatementOptions } from '../signals';
 import type { CommandHost } from '../command-host';
 import { jsonText, oneLine } from '../../contracts/words';
@@ -37,12 +38,14 @@ export const commands = (host: CommandHost): Command[] => [
   approverPageCommand(host),
 ];
 
-interface ShareOptions extends StatementOptions, HolderOptions {
+interface ShareOptions extends StatementOptions, Partial<HolderOptions> {
   readonly tokenFile?: string;
   readonly invitationFile?: string;
   /** Send an envelope that was created elsewhere. */
   readonly envelopeFile?: string;
 }
+
+type GivenShare = ShareOptions & HolderOptions;
 
 /** What a holder can give: the option that reads it from a file, and what they confirm first. */
 const GIVES = {
@@ -89,21 +92,23 @@ function givingCommand(host: CommandHost, gives: Gives): Command {
     const { envelopeFile, invitationFile, print } = given;
     if (envelopeFile !== undefined) {
       const envelope = readEnvelopeText(await readTextFile(envelopeFile));
-      return withRunSession(context, given, word, (session, workflowId) =>
+      return withRuns(context, { ...given, name: given.holder }, word, (session, workflowId) =>
         giveSignal(host, given, session, { workflowId }, SIGNALS.share, envelope),
       );
     }
-    const options = { ...given, holder: await personOf(context, given.holder, '--holder') };
+    const holder = await personOf(context, given.holder, '--holder');
+    const options = { ...given, holder, name: holder };
     const inFile = invitationFile === undefined ? undefined : await readTextFile(invitationFile);
     if (inFile !== undefined && print === true) {
-      const { input } = await answer(context, gives, options, inFile, { workflowId: workflowIdOf(word) });
+      const key = () => signingKey(context, options, holder);
+      const { input } = await answer(context, gives, options, inFile, { workflowId: workflowIdOf(word) }, key);
       return context.out(jsonText(input));
     }
-    await withRunSession(context, options, word, async (session, workflowId) => {
-      const { client, namespace } = session;
-      const text = inFile ?? (await fetchInvitation(session, workflowId)).invitation;
-      const runId = inFile === undefined ? undefined : (await describe(client, { workflowId })).runId;
-      const { request, input } = await answer(context, gives, options, text, { namespace, workflowId, runId });
+    await withRuns(context, options, word, async (session, workflowId) => {
+      const fetched = inFile === undefined ? await fetchInvitation(session, workflowId) : undefined;
+      const expected = fetched ? { workflowId, namespace: fetched.namespace } : await session.newest(workflowId);
+      const text = fetched?.invitation ?? inFile ?? '';
+      const { request, input } = await answer(context, gives, options, text, expected, (name) => session.keyOf(name));
       // Only to the run that sent the invitation: a later run must not receive the share.
       const run = { workflowId, runId: request.invitation.rid };
       await giveSignal(host, options, session, run, SIGNALS.share, input);
@@ -112,10 +117,17 @@ function givingCommand(host: CommandHost, gives: Gives): Command {
 }
 
 /** The signal's input: `{document}` if it is signed, otherwise the plain members of the envelope. */
-async function answer(context: CliContext, gives: Gives, options: ShareOptions, text: string, run: ExpectedRun) {
+async function answer(
+  context: CliContext,
+  gives: Gives,
+  options: GivenShare,
+  text: string,
+  run: ExpectedRun,
+  keyOf: RunSession['keyOf'],
+) {
   const { request, confirmed } = await readAndConfirm(context, options, gives, text, run);
   const { holder } = options;
-  const key = await signingKey(context, options, holder);
+  const key = await keyOf(holder);
   demandSigningKey(request, holder, key !== undefined);
   if (gives === 'provide-token') {
     const source = { file: options.tokenFile, question: `The operation token of ${confirmed}` };
@@ -137,9 +149,10 @@ async function answer(context: CliContext, gives: Gives, options: ShareOptions, 
  * contains no secret.
  */
 function invitationCommand({ context }: CommandHost): Command {
-  const command = newCommand('invitation', ['runbook invitation deployment:payments > invitation.txt']);
-  return withServerOptions(withRun(command)).action(async (given: string, options: ServerOptions) => {
-    const { invitation, workflowId } = await withRunSession(context, options, given, async (session, workflowId) => ({
+  const command = withRun(newCommand('invitation', ['runbook invitation deployment:payments > invitation.txt']));
+  command.option('--name <name>', `with --gateway: ${NAME_OPTION[1]}`);
+  return withPersonOptions(withServerOptions(command)).action(async (given: string, options: RunOptions) => {
+    const { invitation, workflowId } = await withRuns(context, options, given, async (session, workflowId) => ({
       ...(await fetchInvitation(session, workflowId)),
       workflowId,
     }));

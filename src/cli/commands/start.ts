@@ -16,12 +16,13 @@ import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, exitCodeOfVerdicts, refusalIn } from '../errors';
 import { pointLines, planLines } from '../render-plan';
 import { describe, isPolled, queryStatus, readPollers, waitForReport } from '../run';
-import type { TemporalSession } from '../run';
+import type { RunReference, TemporalSession } from '../run';
 import { buildInput, inputFields, runbookName } from './runbooks';
 import type { CheckedInput } from './runbooks';
 import { startRun } from '../start-run';
 import { withSigningOptions } from '../signals';
-import type { ExactRun, StatementOptions } from '../signals';
+import type { StatementOptions } from '../signals';
+import { overTemporal } from '../run-session';
 import type { CommandHost } from '../command-host';
 import { orderTakeOver } from './statements';
 
@@ -73,7 +74,10 @@ function startCommand(host: CommandHost): Command {
       if (holder !== undefined) {
         const { requestedBy = userInfo().username, reason } = input;
         const name = options.name ?? (context.env['RUNBOOKS_PERSON'] || requestedBy);
-        return orderTakeOver(host, options, session, holder, input.object, { name, reason });
+        return orderTakeOver(host, options, overTemporal(context, options, session), holder, input.object, {
+          name,
+          reason,
+        });
       }
       const workflowId = startWorkflowId(runbook, input);
       const runId = await startRun(host, session, runbook, workflowId, input);
@@ -168,7 +172,7 @@ function setField(text: string): [name: string, value: unknown] {
  */
 async function runToTakeOver(
   { context }: CommandHost,
-  { client }: TemporalSession,
+  { client, namespace }: TemporalSession,
   runbook: RunbookName,
   input: CheckedInput,
 ) {
@@ -184,7 +188,7 @@ async function runToTakeOver(
   // A workflow that is not a runbook reads no signals: the start reports what holds the lock.
   const ours = RUNBOOK_NAMES.some((known) => known === holder.type);
   if (!ours || holder.taskQueue !== taskQueueSetting(context.env)) return undefined;
-  return { workflowId, runId: holder.runId };
+  return { workflowId, runId: holder.runId, namespace };
 }
 
 /**
@@ -206,7 +210,7 @@ const BEGINS_WITHIN_MS = 3_000;
  *
  * @throws the failure of the run if its input is refused; the command then does not report a start
  */
-async function awaitBeginning({ client }: TemporalSession, run: ExactRun): Promise<boolean> {
+async function awaitBeginning({ client }: TemporalSession, run: RunReference): Promise<boolean> {
   const until = Date.now() + BEGINS_WITHIN_MS;
   while (Date.now() < until) {
     // The run was started. If Temporal does not answer now, or denies this client the query, the start did not fail.

@@ -9,22 +9,15 @@ import { planToSign } from '../../documents/statements';
 import { RunbookError } from '../../errors';
 import { failoverInputDigest } from '../../keys';
 import { noRightWarnings, notAskedWarnings } from '../../words/plan';
-import { newCommand, withRunSession } from '../command';
+import { newCommand } from '../command';
 import { approvalLines, unsignedLines } from '../render-plan';
-import { describe, readAnsweredView } from '../run';
-import type { TemporalSession } from '../run';
-import { confirmed, refusePlainShare } from '../secret-input';
+import { readAnsweredView } from '../run';
+import { NAME_OPTION, withRuns } from '../run-session';
+import type { ExactRun, RunSession } from '../run-session';
+import { confirmed, givenOrAsked, personOf, refusePlainShare } from '../secret-input';
 import { meant } from '../text';
-import {
-  NAME_OPTION,
-  giveSignal,
-  giveStatement,
-  personOf,
-  statementOf,
-  givenOrAsked,
-  withStatementOptions,
-} from '../signals';
-import type { ExactRun, StatementOptions } from '../signals';
+import { giveSignal, giveStatement, statementOf, withStatementOptions } from '../signals';
+import type { StatementOptions } from '../signals';
 import type { CommandHost } from '../command-host';
 
 /** The commands that send a person's statement to a run: an approval, a decision, an order. */
@@ -67,9 +60,9 @@ function approveCommand(host: CommandHost): Command {
         needed: '--plan-digest with the digest of the plan that you read',
         next: 'Nothing was sent. Run the command without --yes: it shows the plan, with its digest in the first line, and asks.',
       });
-    await withRunSession(context, options, given, async (session, workflowId) => {
+    await withRuns(context, options, given, async (session, workflowId) => {
       const { run, plan, status } = await planUnderApproval(session, workflowId);
-      const name = await personOf(context, options.name);
+      const name = session.person ?? (await personOf(context, options.name));
       if (planDigest !== undefined && planDigest !== plan.digest)
         throw new RunbookError('PRECONDITION_FAILED', 'The run has a different plan from the one that you named.', {
           observed: plan.digest,
@@ -102,9 +95,9 @@ function gateName(given: string): string {
 }
 
 /** The plan of the newest run, with its digest verified. */
-async function planUnderApproval(session: TemporalSession, workflowId: string) {
-  const { runId, status } = await readAnsweredView(session, { workflowId });
-  return { run: { workflowId, runId }, plan: planToSign({ ...status, workflowId }), status };
+async function planUnderApproval(session: RunSession, workflowId: string) {
+  const { runId, namespace, status } = await readAnsweredView(session, { workflowId });
+  return { run: { workflowId, runId, namespace }, plan: planToSign({ ...status, workflowId }), status };
 }
 
 interface DecideOptions extends StatementOptions {
@@ -123,15 +116,15 @@ function decideCommand(host: CommandHost): Command {
     .option('--reason <text>', 'why; shown in the report (default: prompt)')
     .option(...NAME_OPTION);
   return withStatementOptions(command).action(async (given: string, options: DecideOptions) => {
-    await withRunSession(host.context, options, given, async (session, workflowId) => {
+    await withRuns(host.context, options, given, async (session, workflowId) => {
       const { action } = options;
       const view = await readAnsweredView(session, { workflowId });
       const parked = openParking(view.status, options.parking);
       host.context.err(`To be decided: ${escapeUntrusted(parked.step)} (parking ${parked.parkingNo}).`);
-      const name = await personOf(host.context, options.name);
+      const name = session.person ?? (await personOf(host.context, options.name));
       const reason = await givenOrAsked(host.context, options.reason, '--reason', 'Why (everybody can read it)');
       const members = { ...parked, action, reason, name };
-      const run = { workflowId, runId: view.runId };
+      const run = { workflowId, runId: view.runId, namespace: view.namespace };
       await giveStatement(host, options, session, run, [SIGNALS.decide, 'decision'], members);
     });
   });
@@ -161,13 +154,17 @@ function controlCommands(host: CommandHost): Command[] {
     return withStatementOptions(command).action(async (given: string, options: StatementOptions) => {
       const { reason } = options;
       refusePlainShare({ reason });
-      await withRunSession(host.context, options, given, async (session, workflowId) => {
-        const { runId, memo } = await describe(session.client, { workflowId });
-        const run = { workflowId, runId };
-        const name = await personOf(host.context, options.name);
+      await withRuns(host.context, options, given, async (session, workflowId) => {
+        const run = await session.newest(workflowId);
+        const name = session.person ?? (await personOf(host.context, options.name));
         if (action === 'takeOver') {
+          if (session.person !== undefined)
+            throw new RunbookError('INVALID_INPUT', 'A gateway passes no take-over. Nothing was sent.', {
+              needed: 'access to Temporal, with --address',
+              next: 'Ask somebody who has it: a take-over begins a failover.',
+            });
           const input = {
-            deployment: memo?.['deployment'],
+            deployment: run.deployment,
             reason: reason ?? 'the primary is gone',
             requestedBy: name,
           };
@@ -184,13 +181,13 @@ function controlCommands(host: CommandHost): Command[] {
 export async function orderTakeOver(
   host: CommandHost,
   options: StatementOptions,
-  session: TemporalSession,
+  session: RunSession,
   run: ExactRun,
   input: object,
   by: { readonly name: string; readonly reason: string | undefined },
 ): Promise<void> {
   const members = { action: 'takeOver', ...by, inputDigest: failoverInputDigest(input) };
-  const order = await statementOf(host.context, options, session, run, 'control', members);
+  const order = await statementOf(session, run, 'control', members);
   const takeOverDocument = 'document' in order ? order.document : order;
   const failover = { ...input, takeOver: true, takeOverDocument };
   await giveSignal(host, options, session, run, SIGNALS.takeOver, failover);

@@ -13,6 +13,7 @@ export const COMMAND_FILES: Partial<typeof replaced.COMMAND_FILES> = {
   share: () => require('../commands/share') as CommandModule,
   start: () => require('../commands/start') as CommandModule,
   statements: () => require('../commands/statements') as CommandModule,
+  waiting: () => require('../commands/waiting') as CommandModule,
 };
 
 export const LEFT_OUT: typeof replaced.LEFT_OUT = [
