@@ -19,7 +19,10 @@ export interface PlanDocument {
 export function planIn(text: string): RunbookPlan | undefined {
   const plan = jsonIn(text) as Partial<RunbookPlan> | null | undefined;
   const lists = [plan?.clusters, plan?.operations, plan?.warnings, plan?.steps];
-  return plan?.choices && lists.every(Array.isArray) ? (plan as RunbookPlan) : undefined;
+  if (!plan?.choices || !lists.every(Array.isArray)) return undefined;
+  // A plan of an earlier format has texts as steps.
+  const isCurrent = plan.steps?.every((each) => typeof (each as { step?: unknown } | null)?.step === 'string');
+  return isCurrent ? (plan as RunbookPlan) : undefined;
 }
 
 /** From which cluster to which a plan moves the role of the primary, as far as it says. */

@@ -75,15 +75,12 @@ describe('roles before and after', () => {
   it('of a primary that does not answer come from the plan, and are not drawn as a working replication', () => {
     const before = [cluster('east'), cluster('west', ['secondary', 'a'])];
     const after = [cluster('east'), cluster('west', ['primary', 'a'])];
-    const content = {
-      ...{ ...PLAN, runbook: 'drFailover' as const },
-      operations: [
-        {
-          ...({ kind: 'dr', endpoint: 'secondary/promote', gate: 'promote' } as const),
-          on: { cluster: 'west', clusterId: 'w' },
-        },
-      ].map((each) => ({ ...each, with: { cluster: 'east', clusterId: 'e' } })),
-    };
+    const [east, west] = [
+      { cluster: 'east', clusterId: 'e' },
+      { cluster: 'west', clusterId: 'w' },
+    ];
+    const promotion = { kind: 'dr', endpoint: 'secondary/promote', gate: 'promote', on: west, with: east } as const;
+    const content = { ...PLAN, runbook: 'drFailover' as const, operations: [promotion] };
     const [first, last] = rolesOf(reading(before, after, { plan: { digest: 'd', content } }));
     expect(first && told(first)).toEqual([
       'east: roles not read, did not answer, the primary that is gone',
@@ -148,11 +145,11 @@ describe('the time line', () => {
     const line = lineOf(done);
     expect(line.rows.map(({ number = '', text }) => `${number}${text}`)).toEqual([
       ...['OUTAGE', 'Without DR protection', '1.Read and check the deployment', 'Approval of gate plan: olga'],
-      ...['2.Invite the key holders', '3.Generate the token', '4.Read and check again', 'Approval of gate go: olga'],
-      ...['5.Write a marker on east', '6.Demote east', '7.Compare the data of both clusters', '8.Promote west'],
-      ...['9.Wait until west serves', '10.Probe the clients’ address', '11.Point east at west'],
-      ...['12.Wait until east streams', '13.Delete the operation tokens', '14.Destroy the keys'],
-      '15.Read the final state',
+      ...['+Invite the key holders', '+Generate the token', '+Read and check again', 'Approval of gate go: olga'],
+      ...['+Write a marker on east', '2.Demote east', '+Compare the data of both clusters', '3.Promote west'],
+      ...['+Wait until west serves', '+Probe the clients’ address', '+Point east at west'],
+      ...['+Wait until east streams', '+Delete the operation tokens', '+Destroy the keys'],
+      '+Read the final state',
     ]);
     expect(rowOf(line, 'OUTAGE')).toMatchObject({
       ...{ took: '9.4 s', spans: [{ from: when(TIMES.demoteCalled), to: when(TIMES.probe) }] },
@@ -210,17 +207,24 @@ describe('the time line', () => {
     for (const at of ticksOf(line, place, 1_000, 60)) expect(at < when(1_000) || at > when(3_600_000)).toBe(true);
   });
 
-  it('takes steps with and without a number, several attempts as one row, and leaves out work beside the steps', () => {
+  it('has the numbers that people signed, a plus for what the plan could not foresee, one row for all attempts of a step, and no work beside the steps', () => {
     const failure = { code: 'UNREACHABLE', message: 'no connection' };
     const attempt = (number: number, from: number) =>
       step('Demote east', 3, from, from + 50, { step: { name: 'Demote east', number: 3, attempt: number }, failure });
-    const [numbered, other] = [step('Read', 1, 10, 20), step('Check key shares', 0, 30, 40)];
-    const report = reportOf(new RunBuilder([numbered, other, attempt(1, 100), attempt(2, 200)]).build());
-    const without = report.steps.map((each) => (each.name === 'Read' ? { ...each, number: undefined } : each));
-    const line = lineOf({ ...report, steps: without as unknown as Report['steps'] });
-    expect(line.rows.map(({ kind, number, text }) => [kind, number, text])).toEqual([
-      ['step', undefined, 'Read'],
-      ['failed', '3.', 'Demote east (2 attempts)'],
+    const beside = step('Check key shares', 0, 30, 40);
+    const again = step('Read and check again', 4, 300, 310);
+    const report = reportOf(
+      new RunBuilder([step('Read', 1, 10, 20), beside, attempt(1, 100), attempt(2, 200), again]).build(),
+    );
+    const steps = report.steps.map((each) => ({
+      ...each,
+      ...(each.name === 'Demote east' && { planned: 7 }),
+      ...(each.name === 'Read and check again' && { unforeseen: true }),
+    }));
+    expect(lineOf({ ...report, steps }).rows.map(({ kind, number, text }) => [kind, number, text])).toEqual([
+      ['step', '1.', 'Read'],
+      ['failed', '7.', 'Demote east (2 attempts)'],
+      ['step', '+', 'Read and check again'],
     ]);
   });
 

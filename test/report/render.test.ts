@@ -178,7 +178,7 @@ describe('HTML', () => {
       if (typeof value !== 'object' || value === null) return value;
       const kept = [
         ...['at', 'verdict', 'severity', 'how', 'outcome', 'signal', 'loss', 'endedBy', 'rejoin', 'schema'],
-        ...['finalRoles', 'for', 'mode', 'operation'],
+        ...['finalRoles', 'for', 'mode', 'endpoint', 'kind'],
       ];
       return Object.fromEntries(
         Object.entries(value).map(([key, member]) => [
