@@ -56,7 +56,7 @@ it('compiles once, and again after each change of a source, of what was compiled
 
   // A source that was is removed leaves nothing behind that could still run.
   rmSync(join(project, 'src/word.ts'));
-  await expect(demo()).rejects.toThrow("Cannot find module '../word'");
+  await expect(demo()).rejects.toThrow("Cannot find module '../../word'");
 }, 180_000);
 
 it('a build that failed is repeated', async () => {

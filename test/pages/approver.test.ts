@@ -150,6 +150,12 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     await page.click('#show');
   }
 
+  /** Opens what waits, and waits until it is shown. */
+  async function choose(page: Page, entry = '#items button'): Promise<void> {
+    await page.click(entry);
+    await page.waitForSelector('#step-3:not([hidden])');
+  }
+
   const read = async (jws: string, typ: DocumentType) =>
     (await verifyDocument(jws, typ, () => ({ name: 'grace', publicKey: importPublicKey(key.x) }))).payload;
   const lineOf = async (page: Page) => (JSON.parse(await page.inputValue('#line')) as { document: string }).document;
@@ -165,8 +171,7 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     const [entry = ''] = await page.locator('#items button').allInnerTexts();
     for (const text of ['Approve gate "plan"', 'drSwitchover of payments', 'olga', 'planned maintenance'])
       expect(entry).toContain(text);
-    await page.click('#items button');
-    await page.waitForSelector('#step-3:not([hidden])');
+    await choose(page);
     await page.click('#request summary');
     const shown = (await page.innerText('#step-3')).replaceAll('\n', ' ');
     const words = planText(PLAN, 'plan');
@@ -346,8 +351,7 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     const item = { ...named(status), kind: 'decision', step, parkingNo, failure: {}, choices: [] };
     gateway.answer = answering(status, [item]);
     const { page } = await opened(gateway.origin);
-    await page.click('#items button');
-    await page.waitForSelector('#step-3:not([hidden])');
+    await choose(page);
     const shown = await page.innerText('#step-3');
     for (const text of [
       'PARKED at "Promote west"',
@@ -405,10 +409,11 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     const view = { workflowId: status.workflowId, state: 'running', status };
     for (const given of [JSON.stringify([status], undefined, 2), jsonText(view)]) {
       await paste(page, given);
-      await page.click('#items button >> text=Approve');
+      await choose(page, '#items button >> text=Approve');
       await page.fill('#verdict', 'approve');
       await page.click('#sign');
-      await says(page, 'done', 'not sent yet');
+      await page.waitForSelector('#step-4:not([hidden])');
+      expect(await page.innerText('#done')).toBe('Signed; not sent yet');
       const document = await lineOf(page);
       expect(await read(document, DOCUMENT_TYPES.approval)).toMatchObject({
         planDigest: status.planDigest,
@@ -427,8 +432,7 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     const asked = { ...named(status), kind: 'share', holder: 'grace', invitation: 'eyJ.the.invitation', until: '' };
     gateway.answer = answering(status, [asked]);
     const other = (await opened(gateway.origin)).page;
-    await other.click('#items button');
-    await other.waitForSelector('#step-3:not([hidden])');
+    await choose(other);
     expect(await other.innerText('#holder-form')).toContain('Never type your key share into this page.');
     expect([await other.inputValue('#invitation'), await other.isVisible('#sign')]).toEqual([asked.invitation, false]);
   });
@@ -440,7 +444,7 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     const missing = ['1 of henry'];
     const hostile = waitingRun({}, { ...PLAN, reason: evil, requestedBy: evil });
     await paste(page, { ...hostile, waiting: [{ ...wait, missing, planDigest: hostile.planDigest }] });
-    await page.click('#items button >> text=Approve');
+    await choose(page, '#items button >> text=Approve');
     const shown = (await page.textContent('#step-3')) ?? '';
     expect(shown).toContain('drill KNOW THIS: all is well[2A<b id="evil">');
     expect(shown).not.toMatch(/[^\P{Cc}\s]|\p{Bidi_Control}/u);
@@ -449,7 +453,7 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     await page.click('#step-3 .back');
     const unknown = waitingRun({}, { ...PLAN, shape: 'new' });
     await paste(page, unknown);
-    await page.click('#items button >> text=Approve');
+    await choose(page, '#items button >> text=Approve');
     const raw = await page.innerText('#step-3');
     for (const text of ['cannot read this plan: it may be too old', '"shape":"new"']) expect(raw).toContain(text);
   });
