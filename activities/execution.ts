@@ -217,7 +217,7 @@ function runOf({ info }: Context): RunContext {
 
 function refuseAfterReset({ rid }: RunContext, step: StepHeader | undefined): void {
   if (step === undefined)
-    throw new RunbookError('INVALID_INPUT', 'This activity does not know which step of its run it serves.', {
+    throw new RunbookError('INVALID_INPUT', 'This activity was called without the step of its run.', {
       observed: 'no step header, or a malformed one',
       needed: 'an activity that a step of a runbook of this version started',
       next: 'Nothing was done. If a run of this program started it, the run and the worker have different versions.',
@@ -226,7 +226,7 @@ function refuseAfterReset({ rid }: RunContext, step: StepHeader | undefined): vo
   if (originalRunId === rid || acknowledgedRunId === rid) return;
   throw new RunbookError(
     'RUN_WAS_RESET',
-    'This run was reset from an earlier one: it does not know what was done after the reset point.',
+    'This run was reset from an earlier one: what was done after the reset point is missing from its history.',
     {
       observed: `run ${rid}, reset from ${originalRunId}`,
       needed: 'a decision that acknowledges the reset',

@@ -105,7 +105,7 @@ interface Serving {
 }
 
 /** The observation when the token itself is refused, and not a right of it. */
-export const TOKEN_ENDED = 'an expired token, or one that the cluster does not know';
+export const TOKEN_ENDED = 'an expired token, or one that the cluster does not recognize';
 
 /** Whether a cluster knows a token. `unknown`: it serves no lookups at the moment, such as a DR secondary. */
 export type Standing = 'alive' | 'ended' | 'unknown';

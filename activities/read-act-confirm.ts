@@ -141,13 +141,17 @@ async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadlin
     execution.progress(`waiting for ${polling.needed}; observed ${last}`);
     if (deadline.isOver) {
       if (named) throw lastError(named, { outcomeKnown: named.outcomeKnown });
-      throw new RunbookError('CONFIRMATION_TIMEOUT', `Not seen within ${deadline.durationText}: ${polling.needed}.`, {
-        retryable: false,
-        observed: last,
-        needed: polling.needed,
-        cluster: polling.cluster,
-        next: `${advice === undefined ? '' : `${advice} `}Check the cluster, then retry: the state is read again first.`,
-      });
+      throw new RunbookError(
+        'CONFIRMATION_TIMEOUT',
+        `Not observed within ${deadline.durationText}: ${polling.needed}.`,
+        {
+          retryable: false,
+          observed: last,
+          needed: polling.needed,
+          cluster: polling.cluster,
+          next: `${advice === undefined ? '' : `${advice} `}Check the cluster, then retry: the state is read again first.`,
+        },
+      );
     }
     await delay(polling.pollMs ?? execution.timing.pollMs, undefined, { signal: execution.signal });
   }
@@ -235,7 +239,7 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
     state = await confirm(execution, change, deadline, error !== undefined);
     if (change.until(state)) return { outcome: 'done', state, calls: calls + refusals, calledAt };
     if (calls === MAX_CALLS) {
-      throw new RunbookError('OUTCOME_UNKNOWN', `The answer was lost ${MAX_CALLS} times, and no effect was seen.`, {
+      throw new RunbookError('OUTCOME_UNKNOWN', `The answer was lost ${MAX_CALLS} times, and no effect was observed.`, {
         retryable: false,
         cluster: change.cluster,
         observed: change.describe(state),

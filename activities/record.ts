@@ -419,7 +419,7 @@ function wasEnded(deployment: string, runId: string): Finding {
     severity: 'critical',
     code: 'record-ended',
     text: `The record of ${deployment} was ended manually (run ${runId}). It continues from its last state.`,
-    next: 'Find out who ended it. It is not a runbook run: nobody needs to end it.',
+    next: 'Find out who ended it. It is not a runbook run, and must keep running.',
   };
 }
 
@@ -428,7 +428,7 @@ function wentBack(deployment: string, now: RecordHead | undefined, seen: RecordH
   return {
     severity: 'critical',
     code: 'record-went-back',
-    text: `The record of ${deployment} is ${is}; revision ${seen.counter}, started ${new Date(seen.since).toISOString()}, was seen before. Its list of open tokens is incomplete.`,
+    text: `The record of ${deployment} is ${is}; an earlier read showed revision ${seen.counter}, started ${new Date(seen.since).toISOString()}. Its list of open tokens is incomplete.`,
     next: LOOK,
   };
 }

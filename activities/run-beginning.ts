@@ -72,7 +72,7 @@ function refuseUnknownClusters(deployment: Deployment, input: Readonly<Record<st
 
 function wrongInput(runbook: RunbookName, message: string, needed: string): RunbookError {
   const next = `See the page on ${runbook}, and start again.`;
-  return new RunbookError('INVALID_INPUT', `${message} Nothing was touched.`, { needed, next });
+  return new RunbookError('INVALID_INPUT', `${message} Nothing was changed.`, { needed, next });
 }
 
 /**
@@ -86,7 +86,7 @@ async function recordStanding(deployment: string, lockId: string | undefined): P
     return { ...(head && { record: head }), findings: alarms };
   } catch (error) {
     if (!isRunbookError(error)) throw error;
-    const text = `The contents of the record of ${deployment} are not known: ${error.message}`;
+    const text = `The contents of the record of ${deployment} are unknown: ${error.message}`;
     return {
       findings: [{ severity: 'critical', code: 'record-not-read', text, ...(error.next && { next: error.next }) }],
     };

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Creates what the laboratory's worker needs besides its inventory: the seal key, the workers' signing key, and a token file
 # for each cluster of the simulated service. Keys are created once. The token is created at each start: it has the policy
-# that `runbook policy` prints, lives for 32 days, and works on both clusters. No worker sees the root token.
+# that `runbook policy` prints, is valid for 32 days, and works on both clusters. No worker sees the root token.
 set -eu
 umask 077
 cd /run/laboratory

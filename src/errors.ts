@@ -44,7 +44,7 @@ export const ERROR_CODES = {
   // The service answered
   BAD_REQUEST: facts('The service refused the request (400).'),
   PERMISSION_DENIED: facts('The service refused the credential (403).'),
-  NOT_FOUND: facts('The service does not know the path, or the object does not exist (404).'),
+  NOT_FOUND: facts('The service has no such path, or the object does not exist (404).'),
   METHOD_NOT_ALLOWED: facts('The service does not support the operation on this path (405).'),
   TOO_LARGE: facts('The request or its token header is too large (413, 431).'),
   STATE_NOT_PRESENT: facts('The node lags behind the state that the request requires (412).', true),
@@ -69,7 +69,7 @@ export const ERROR_CODES = {
   INSECURE_ADDRESS: facts('Plain HTTP is allowed on loopback addresses only.'),
   REDIRECT_REFUSED: facts('Every node that was asked redirects; redirects are not followed.', true),
   NO_ACTIVE_NODE: facts(
-    'None of the listed nodes is the only active one. A leader that they name and that is not listed is told, and never used.',
+    'None of the listed nodes is the only active one. A leader that they name but the inventory does not list is reported, and never used.',
     true,
   ),
   // The outcome of a call
@@ -94,7 +94,7 @@ export const ERROR_CODES = {
   ),
   SHARES_MISSING: facts('Fewer verified key shares are available than the service requires.'),
   SHARES_REJECTED: facts('The service rejected the key shares when the threshold was reached.'),
-  ATTEMPT_FOREIGN: facts('A generation attempt that is not known to be ours occupies the single slot.'),
+  ATTEMPT_FOREIGN: facts('A generation attempt that may not be ours occupies the single slot.'),
   ATTEMPT_LOST: facts('Our generation attempt is gone.', true),
   CEREMONY_CLOSED: facts('No available credential gives access to the ceremony calls of the cluster.'),
   TOKEN_ORPHANED: facts('A token may exist that nobody holds.', false, false),

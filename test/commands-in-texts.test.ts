@@ -41,7 +41,7 @@ function outsideOfCode(text: string): string[] {
     .map(([what]) => what);
 }
 
-it('every command in a text stands in backticks, with real values', () => {
+it('every command in a text is in backticks, with real values', () => {
   const found: string[] = [];
   let seen = 0;
   for (const { path, syntax } of sources.values()) {
@@ -67,7 +67,7 @@ it('every command in a text stands in backticks, with real values', () => {
 /** Members that people write, filled into a text. */
 const PEOPLES_WORDS = /^[\w.?#]*(?:\.reason|\.comment|\.by|\bby\.name)$/;
 
-it('words of people are filled into no text as they are: backticks would make a command of them', () => {
+it('text of people is never inserted into a text as it is: backticks would make a command of it', () => {
   const found: string[] = [];
   const wrapped: string[] = [];
   for (const { path, syntax } of [...sources.values(), ...readSources('src/report').values()]) {

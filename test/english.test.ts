@@ -102,7 +102,11 @@ function shippedFiles(): string[] {
   const below = readdirSync(join(ROOT, 'deploy'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
-  return [...below, join(ROOT, 'docker-compose.yml'), join(ROOT, 'src', 'holder-page', 'page.html')];
+  return [
+    ...below,
+    join(ROOT, 'docker-compose.yml'),
+    ...['holder.html', 'approver.html'].map((name) => join(ROOT, 'src', 'pages', name)),
+  ];
 }
 
 it('every text that a person sees avoids wording that has to be read twice', () => {

@@ -21,7 +21,7 @@ it('docs/errors.md lists every code once, in the order of the source, with its m
   expect(documentedCodes()).toEqual(Object.entries(ERROR_CODES));
 });
 
-it('a RunbookError takes the defaults of its code; a single one may know better', () => {
+it('a RunbookError takes the defaults of its code, unless its own values are more exact', () => {
   for (const [code, { retryable, outcomeKnown }] of Object.entries(ERROR_CODES)) {
     const error = new RunbookError(code as ErrorCode, 'what happened');
     expect(error).toMatchObject({ code, retryable, outcomeKnown });

@@ -90,7 +90,7 @@ describe('the imports of src, workflows, activities and scripts, those of types 
 });
 
 describe('docs/endpoints.md', () => {
-  it('is as the table of the client has them', () => {
+  it('matches the table of the client', () => {
     const recorded = recordedOnPage();
     if (process.env['UPDATE_DOCS'] === '1') writePage(recorded);
     expect(readFileSync(join(ROOT, 'docs', 'endpoints.md'), 'utf8')).toBe(endpointPage(recorded));

@@ -38,7 +38,7 @@ it.each(['credential', 'batchToken', 'ceremonyCredential'] as const)(
   },
 );
 
-it('no activity makes a call with a token that no policy knows', () => {
+it('no activity makes a call with a token that no policy covers', () => {
   const texts = [...readSources('activities').values()].map(({ syntax }) => syntax.text).join('\n');
   const made = new Set([...texts.matchAll(/client\.((?:sys|keyValue)\.\w+)/g)].map(([, call = '']) => call));
   expect(made.size).toBeGreaterThan(5);
@@ -46,7 +46,7 @@ it('no activity makes a call with a token that no policy knows', () => {
   expect([...made].filter((call) => !known.some((each) => each === call || each.startsWith(`${call}.`)))).toEqual([]);
 });
 
-it('the policy of each runbook allows every call that it was seen to make', () => {
+it('the policy of each runbook allows every call that it made', () => {
   const recorded = recordedOnPage();
   const missing = INTERFACE_ROWS.filter(({ endpoint }) =>
     ['token', 'sudo'].includes(askedBy({ path: pathOf(endpoint) })),
@@ -59,7 +59,7 @@ it('the policy of each runbook allows every call that it was seen to make', () =
   expect(missing.filter(([name]) => name !== 'drReindex')).toEqual([]);
 });
 
-it('every call asks for what the service asks for', () => {
+it('every call requires the capability that the service requires', () => {
   const rows = [...INTERFACE_ROWS, ...endpointRows(ENDPOINTS.sys, 'sys')].flatMap(({ endpoint }) => {
     const [method = ''] = endpoint.split(' ');
     const asked = askedByService(method, pathOf(endpoint));
@@ -69,7 +69,7 @@ it('every call asks for what the service asks for', () => {
   expect(rows).toEqual(rows.map(([endpoint = '']) => [endpoint, askedBy({ path: pathOf(endpoint) })]));
 });
 
-it('every policy is HCL that names exact paths; sudo only where the service asks for it', () => {
+it('every policy is HCL that names exact paths; sudo only if the service requires it', () => {
   const deployment = findDeployment(inventory, 'payments');
   for (const kind of ['credential', 'batchToken', 'ceremonyCredential'] as const) {
     const printed = rules(kind, RUNBOOK_NAMES);
@@ -90,7 +90,7 @@ it('the policy that a rotation demands and writes is the printed one, and no oth
   expect(broad).toEqual([]);
 });
 
-it('what wipes, cuts off or ends replication is allowed only where its runbook is named', () => {
+it('calls that wipe, cut off or end replication are allowed only if their runbook is named', () => {
   const dangerous = /enable$|disable$|generate-root/;
   expect(rules().filter(({ path }) => dangerous.test(path))).toEqual([]);
   expect(rules('credential', RUNBOOK_NAMES).filter(({ path }) => dangerous.test(path)).length).toBeGreaterThan(5);
@@ -130,7 +130,7 @@ it('no worker of a scenario, bench, demo, benchmark, laboratory or test on a rea
   );
 });
 
-it('from version 2.0 an orphan batch token with the policy for ceremonies holds one, and nothing else', async () => {
+it('from version 2.0 an orphan batch token with the policy for ceremonies authorizes one, and no other call', async () => {
   const service = await startSimulatedService({
     clusters: ['east', 'west'].map((name) => ({ name, nodes: 1, version: '2.0.3+ent' })),
     dr: [{ primary: 'east', secondaries: ['west'] }],

@@ -54,7 +54,7 @@ async function program(
 }
 
 describe('a program of ours', () => {
-  it('lives on after SIGUSR1, and no inspector opens; it writes no diagnostic report by itself', async () => {
+  it('keeps running after SIGUSR1, and no inspector opens; it writes no diagnostic report by itself', async () => {
     const { code, out, err } = await program(
       `const { url } = require('node:inspector');
        const { reportOnFatalError, reportOnSignal, reportOnUncaughtException } = process.report;
@@ -69,7 +69,7 @@ describe('a program of ours', () => {
     expect(err).not.toContain('Debugger listening');
   });
 
-  it('dumps no memory when it crashes, even where core dumps are on', async () => {
+  it('dumps no memory when it crashes, even if core dumps are on', async () => {
     const secret = 'hvs.CANARYofTheCore';
     const crash = `const held = Buffer.alloc(1 << 20, ${JSON.stringify(secret)}); console.log(held.length); process.abort();`;
     const cores = async () => {
@@ -114,7 +114,7 @@ describe('every command', () => {
     },
   );
 
-  it.each(['worker', 'share', 'approve'])('%s does not start where any certificate would be believed', async (name) => {
+  it.each(['worker', 'share', 'approve'])('%s does not start if any certificate would be accepted', async (name) => {
     const env = { NODE_TLS_REJECT_UNAUTHORIZED: '0', RUNBOOKS_ALLOW_DEBUGGING: 'yes' };
     const { code, err, questions } = await cli([name, 'deployment:payments'], { env });
     expect([code, questions, err]).toEqual([3, [], expect.stringContaining('NODE_TLS_REJECT_UNAUTHORIZED=0')]);
@@ -187,7 +187,7 @@ describe('runbook worker', () => {
     for (const uid of [1000, undefined]) expect(checkProcess(facts({ uid }))).toEqual([]);
   });
 
-  it('as root is refused by the command line; as another user it goes on to its settings', async () => {
+  it('as root is refused by the command line; as another user it continues to its settings', async () => {
     const startedBy = async (uid: number, env = {}) => {
       const user = jest.spyOn(process as Required<NodeJS.Process>, 'geteuid').mockReturnValue(uid);
       const { code, err } = await cli(['worker'], { env }).finally(() => user.mockRestore());
@@ -204,13 +204,13 @@ describe('runbook worker', () => {
     expect(await startedBy(0, { RUNBOOKS_ALLOW_ROOT: 'yes' })).toEqual(goesOn);
   });
 
-  it('is not started by the command line with such an option, and does not repeat what stands beside it', async () => {
+  it('is not started by the command line with such an option, and does not repeat its value', async () => {
     const { code, err } = await cli(['worker'], { env: { NODE_OPTIONS: '--heapsnapshot-signal=SIGUSR2 --title=x' } });
     expect([code, err]).toEqual([3, expect.stringContaining('--heapsnapshot-signal')]);
     expect(err).not.toContain('--title');
   });
 
-  it('warns of core dumps, of swap, and where it cannot tell', () => {
+  it('warns of core dumps, of swap, and if it cannot check', () => {
     const with_ = (files: Readonly<Record<string, string | undefined>>) =>
       checkProcess(facts({ read: (path) => (path in files ? files[path] : FILES[path]) }))
         .map(({ text }) => text)

@@ -69,13 +69,13 @@ it('every image that a page shows exists, is small, and says what it shows', () 
 });
 
 describe('commands', () => {
-  it('of `runbook` are ones that it takes', () => {
+  it('of `runbook` are ones that it accepts', () => {
     const lines = GUIDES.flatMap(runbookLines);
     expect(lines.length).toBeGreaterThan(15);
     expect(lines.flatMap((line) => mistake(line) ?? [])).toEqual([]);
   });
 
-  it('within a sentence name commands and options that there are', () => {
+  it('within a sentence name commands and options that exist', () => {
     const spans = GUIDES.flatMap(codeSpans).filter((span) => /^runbook \w/.test(span));
     expect(spans.length).toBeGreaterThan(10);
     // A mention need not be complete; what gives an option its value is there to be copied.
@@ -100,7 +100,7 @@ describe('commands', () => {
     expect(new Set(named.filter((name) => !(name in scripts)))).toEqual(new Set());
   });
 
-  it('by curl send JSON that starts a runbook, or a signal that there is', () => {
+  it('by curl send JSON that starts a runbook, or a signal that exists', () => {
     const lines = shellLines(WEB_UI).filter((line) => line.startsWith('curl '));
     // Blocks of several lines inside quotes are cut by lines: the start is read from the whole page.
     const [start = ''] = /\{\s*"workflowType"[\s\S]*?\]\}(?=')/.exec(WEB_UI.text) ?? [];
@@ -145,7 +145,7 @@ describe('tables', () => {
     }
   });
 
-  it('name error codes that there are', () => {
+  it('name error codes that exist', () => {
     const named = [README, page('docs/on-call.md'), page('docs/operations.md')]
       .flatMap(codeSpans)
       .filter((span) => /^[A-Z]+(_[A-Z]+)+$/.test(span) && !/^(RUNBOOKS|TEMPORAL)_/.test(span));
@@ -218,7 +218,7 @@ describe('names of things', () => {
 });
 
 describe.each(['SECURITY.md', 'test/behaviours.md'])('%s', (path) => {
-  it('names tests that there are, each by words of it', () => {
+  it('names tests that exist, each by words of it', () => {
     let file = '';
     const checked: string[] = [];
     const missing: string[] = [];
@@ -235,7 +235,7 @@ describe.each(['SECURITY.md', 'test/behaviours.md'])('%s', (path) => {
 });
 
 describe('decisions', () => {
-  it('that code and pages name stand on their page', () => {
+  it('that code and pages name are on their page', () => {
     const decided = [...page('docs/decisions.md').text.matchAll(/^\*\*(\d+)\. [^*]+\*\*/gm)].map(
       ([, number]) => number,
     );

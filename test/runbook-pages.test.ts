@@ -39,7 +39,7 @@ describe.each(RUNBOOK_NAMES)('the page of %s', (name) => {
     expect(row).toContain(`(${pathOf(name)})`);
   });
 
-  it('has a JSON object that the runbook takes', () => {
+  it('has a JSON object that the runbook accepts', () => {
     const [first] = codeBlocks(page(pathOf(name)), 'json');
     expect(RUNBOOK_INPUTS[name].safeParse(JSON.parse(first ?? '{}')).error).toBeUndefined();
   });
@@ -58,7 +58,7 @@ describe.each(RUNBOOK_NAMES)('the page of %s', (name) => {
     expect(membersOf(page(pathOf(name)).text).filter((member) => !taken.includes(member))).toEqual([]);
   });
 
-  it('says when to use it, what it asks of whom, what it changes, how to undo it', () => {
+  it('says when to use it, whom it asks for what, what it changes, how to undo it', () => {
     const text = page(pathOf(name)).text.toLowerCase();
     for (const words of ['when to use it', 'who must act', 'what it changes', 'how to undo']) {
       expect([words, text.includes(words)]).toEqual([words, true]);
@@ -72,7 +72,7 @@ it('docs/benchmarks.md has the event limits that the tests guard, of every runbo
   expect(Object.keys(EVENT_LIMITS).sort()).toEqual([...RUNBOOK_NAMES].sort());
 });
 
-it('every gate belongs to a dangerous operation, or is asked for by the planned switchover alone', () => {
+it('every gate belongs to a dangerous operation, or is used by the planned switchover alone', () => {
   const used = new Set<string>([...Object.values(ENDPOINT_GATES).flat(), 'go']);
   expect(GATE_NAMES.filter((gate) => !used.has(gate))).toEqual([]);
 });

@@ -100,7 +100,7 @@ beforeAll(async () => {
   for (const line of out.split('\n')) ends.set(...(line.split('|') as [string, string]));
 });
 
-it.each(Object.keys(SENDERS))('%s sends nothing to a stranger', (name) => {
+it.each(Object.keys(SENDERS))('%s sends no data to a stranger', (name) => {
   expect(ends.get(name)).toMatch(/^refused: .*(CERT|SIGNATURE|SELF_SIGNED|TLS_FAILED|ESOCKET|ETLS)/);
   expect(heard).toBe('');
 });

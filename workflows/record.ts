@@ -31,7 +31,7 @@ export async function record(start?: unknown): Promise<never> {
       message: `The write does not follow number ${state.head?.counter ?? 0}.`,
     });
   };
-  setHandler(defineQuery<RecordState>(RECORD_QUERY), () => state, { description: 'What the record holds' });
+  setHandler(defineQuery<RecordState>(RECORD_QUERY), () => state, { description: 'The contents of the record' });
   setHandler(
     defineUpdate<void, [RecordWrite]>(RECORD_UPDATE),
     (write) => {

@@ -106,7 +106,7 @@ function tooLate(
 }
 
 function anotherOutage(gate: GateName, heardAt: number): string {
-  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after approvals that the gate needs: check whether it serves now. If it does not, decide retry: the run asks gate ${gate} again, and keeps its shares and tokens.`;
+  return `Nothing was sent. The old primary last responded at ${iso(heardAt)}, after approvals that the gate needs: check whether it serves now. If it does not, decide retry: the run asks gate ${gate} again, and keeps its shares and tokens.`;
 }
 
 function iso(time: number): string {

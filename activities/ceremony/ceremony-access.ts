@@ -125,7 +125,7 @@ function openingText({ entry }: ClusterAccess, kind: GeneratedTokenKind): string
   return [
     `Preferred: set an orphan batch token as batchToken or ceremonyCredential of ${name}, then retry.`,
     `Only if none is available: on every node of ${name} (${addresses.join(', ')}), including standbys, put \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\` at the top level of the server's configuration file. On each of them run \`kill -HUP $(pidof vault)\` (no restart: a node that does not unseal itself would stay sealed), then retry.`,
-    'Meanwhile anybody who can reach the cluster can occupy or cancel its single generation slot; nobody gets a token without the key shares. Remove the line after the run.',
+    'Meanwhile anybody who can reach the cluster can occupy or cancel its single generation slot; without the key shares they cannot get a token. Remove the line after the run.',
   ].join(' ');
 }
 
@@ -181,6 +181,6 @@ export function breakGlassWarnings(
   const newer = clusters.filter(({ version }) => !isBeforeMajor(2, version)).map(({ cluster }) => cluster);
   if (newer.length === 0) return [];
   return [
-    `From version 2.0 the ceremony calls of ${newer.join(', ')} need a credential. If no available credential is accepted, people open the calls for the duration of the ceremony with \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\`. Meanwhile anybody who can reach the cluster can occupy or cancel its single generation slot, but nobody gets a token without the key shares. People remove the line after the run.`,
+    `From version 2.0 the ceremony calls of ${newer.join(', ')} need a credential. If no available credential is accepted, people open the calls for the duration of the ceremony with \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\`. Meanwhile anybody who can reach the cluster can occupy or cancel its single generation slot, but without the key shares they cannot get a token. People remove the line after the run.`,
   ];
 }

@@ -132,7 +132,7 @@ export function attemptLeft(
   return {
     severity: 'critical',
     code: 'attempt-not-cancelled',
-    text: `${which} of this run may still be in the slot of ${cluster}: ${why}. The person who gives its last key share generates a token that nobody waits for.`,
+    text: `${which} of this run may still be in the slot of ${cluster}: ${why}. The person who gives its last key share generates a token that no run waits for.`,
     next: `Make sure that no holder gives it another share. When ${cluster} answers, run \`vault operator generate-root -status\` (for an operation token, with \`-dr-token\`). If the attempt is the one of this run, cancel it with \`-cancel\`.`,
   };
 }
@@ -193,6 +193,6 @@ function notNoted(cluster: string): Finding {
     severity: 'critical',
     code: TOKEN_NOT_IN_RECORD,
     text: `The operation token of ${cluster} was generated, but the record could not be written afterwards.`,
-    next: `Make the record answer again, and do not terminate this run: it then deletes the token at its end. If the report does not show the token as deleted, it is alive and nobody can read it. Ask the service's vendor how to end it, or end all operation tokens by disabling and re-enabling DR on ${cluster} when it is safe.`,
+    next: `Make the record answer again, and do not terminate this run: it then deletes the token when it ends. If the report does not show the token as deleted, it is still valid and nobody can read it. Ask the service's vendor how to revoke it, or revoke all operation tokens by disabling and re-enabling DR on ${cluster} when it is safe.`,
   };
 }

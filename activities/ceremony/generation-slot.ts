@@ -207,7 +207,7 @@ function foreignAttempt(
   const { message, next } =
     pgpFingerprint === wanted
       ? {
-          message: `A generation attempt with the recipient's key is under way on ${cluster}, but this run does not know it.`,
+          message: `A generation attempt with the recipient's key is under way on ${cluster}, but this run did not start it.`,
           next: `Ask the recipient whether they started it manually. If so, their tool ${shown} Otherwise it may belong to a worker of this run that ended before it could report it: ${cancel}`,
         }
       : {

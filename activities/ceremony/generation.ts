@@ -262,7 +262,7 @@ async function askedOf(
   const isOfRun = cid === signed.cid && wid === run.wid && rid === run.rid;
   const target = targets.find((each) => each.cluster === cluster);
   if (target && isOfRun) return { deployment, invitation, target };
-  throw new RunbookError('DOCUMENT_INVALID', `This run asked nobody for a token of ${cluster}.`, {
+  throw new RunbookError('DOCUMENT_INVALID', `This run did not ask for a token of ${cluster}.`, {
     cluster,
     observed: isOfRun ? 'not a target of the invitation' : 'an invitation of another run',
     needed: 'an invitation of this run that names the cluster',

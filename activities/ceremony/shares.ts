@@ -171,7 +171,7 @@ export function nextSet(
       cluster,
       observed: `${tried} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried${tried < all ? ` (at most ${MAX_SETS} at a time)` : ''}, all rejected; holders: ${holdersOf(shares).join(', ')}`,
       needed: `${threshold} shares of this cluster's key`,
-      next: 'At least one of these shares is wrong; it is not known which. A holder corrects theirs, or another holder gives theirs: further sets then show which one is wrong. No set is tried twice.',
+      next: 'At least one of these shares is wrong; which one is unknown. A holder corrects theirs, or another holder gives theirs: further sets then show which one is wrong. No set is tried twice.',
     },
   );
 }

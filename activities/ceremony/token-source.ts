@@ -115,7 +115,7 @@ async function assessBatchToken(question: TokenQuestion) {
   const checks = [...batchTokenReady(facts, cluster, deployment, paths), taken];
   const bad = checks.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
   const unasked = (proven: string) =>
-    `Nobody is asked for key shares: the batch token of ${cluster} was ${proven}. No primary can look it up now.`;
+    `No key shares are needed: the batch token of ${cluster} was ${proven}. No primary can look it up now.`;
   const warnings = 'told' in known ? [unasked(known.told)] : [];
   return { ...notUsed(`${bad.join(', ')} does not hold`, ...checks), isReady: bad.length === 0, warnings };
 }
@@ -179,7 +179,7 @@ export function batchTokenReady(
       observed: usable
         ? `${type ?? 'type not reported'}, ${orphan ? 'orphan' : 'not orphan'}`
         : (error ?? 'not usable'),
-      needed: 'an orphan batch token that the primary knows',
+      needed: 'an orphan batch token that the primary accepts',
       next: 'Create one on the primary, or start with {"tokenSource": "ceremony"}.',
     }),
     check('batch token lives long enough', cluster, usable && (ttlSeconds ?? Infinity) >= margin, {

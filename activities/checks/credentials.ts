@@ -127,7 +127,7 @@ function causesOf(cluster: string, httpStatus: number | undefined): readonly [wh
         `Either the storage of ${cluster} is full (check \`df\` on its nodes, and the service log for "no space left on device"), or its audit device is blocked (no new line in the audit log).`,
         'unblock its audit devices and free its storage',
       ]
-    : [`Calls to ${cluster} fail inside the service: read its log.`, 'fix what it reports'];
+    : [`Calls to ${cluster} fail inside the service: read its log.`, 'fix the problems that it reports'];
 }
 
 /** After one answer or one failed write, which is no reason to stop a cluster. */

@@ -138,8 +138,8 @@ function otherPrimary(
       : `secondaries follow ${followed.map(({ cluster }) => cluster).join(', ')}`;
   return check('no other member can be the primary', names[0], false, {
     observed: `no known role: ${names.join(', ')}; ${followers}`,
-    needed: `secondaries that follow ${from.cluster}, and every other member without a known role named in the input`,
-    next: `Find out which one was the primary: name it with {"from": ...}, or bring back ${names.join(', ')} as secondary. If you know that ${names.join(', ')} serves nobody either, add {"alsoGone": ${JSON.stringify(names)}}.`,
+    needed: `secondaries that follow ${from.cluster}, and every other member whose role is unknown named in the input`,
+    next: `Find out which one was the primary: name it with {"from": ...}, or bring back ${names.join(', ')} as secondary. If you know that ${names.join(', ')} is not serving either, add {"alsoGone": ${JSON.stringify(names)}}.`,
   });
 }
 

@@ -66,7 +66,7 @@ export function quorum({ cluster, nodes, reachable, activeNode }: ClusterObserva
 /** What to do about nodes whose certificates were not accepted; undefined if there is none. */
 function certificatesOf(nodes: readonly Pick<NodeObservation, 'error'>[]): string | undefined {
   if (!nodes.some(({ error }) => error?.startsWith('TLS_FAILED'))) return undefined;
-  return 'Correct what the text names: the certificate of the node or its chain, its address in the inventory, or the CA file (caFile).';
+  return 'Correct the cause that the text names: the certificate of the node or its chain, its address in the inventory, or the CA file (caFile).';
 }
 
 export function oneActiveNode({ cluster, reachable, activeNode, error }: ClusterObservation): Check {
@@ -410,9 +410,9 @@ export function attachedBefore(secondary: ObservedRoles, kind: ReplicationKind):
 export function knowsSecondary(primary: ObservedRoles, secondary: ObservedRoles, kind: ReplicationKind): Check {
   const id = secondary[kind]?.secondaryId || 'the id of the secondary';
   const known = primary[kind]?.knownSecondaries ?? [];
-  return check('the primary knows the secondary', primary.cluster, known.includes(id), {
+  return check('the primary lists the secondary', primary.cluster, known.includes(id), {
     observed: `known: ${known.join(', ') || 'none'}`,
-    needed: `${id} among the known secondaries: addresses carry no certificate`,
+    needed: `${id} among its known secondaries: addresses carry no certificate`,
     next: BY_TOKEN,
   });
 }

@@ -111,7 +111,7 @@ function heartbeatsStopped({ cluster, hears }: Observer, from: string, primaryGo
 
 function agreement(observers: readonly Observer[], from: string, to: string, primaryGoneMs: number): Check {
   const name = 'another observer agrees';
-  const needed = `a cluster other than ${to} that no longer hears ${from}`;
+  const needed = `a cluster other than ${to} that no longer receives heartbeats from ${from}`;
   const known = observers
     .map(({ cluster, hears }) => ({ cluster, heard: hearing(hears, primaryGoneMs), text: heartbeatText(hears) }))
     .filter(({ heard }) => heard !== 'unknown');

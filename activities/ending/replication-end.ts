@@ -35,7 +35,7 @@ interface Revocation extends EndInput {
 
 /** The secondaries that an approval to end replication on their primary is bound to. */
 export function cutOffDetail(ids: readonly string[]): string {
-  return `cuts off ${[...ids].sort().join(', ') || 'nobody'}`;
+  return `cuts off ${[...ids].sort().join(', ') || 'no secondary'}`;
 }
 
 /** Whether the approval covers only a secondary without connection to its primary, or also a connected one. */
@@ -60,7 +60,7 @@ export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
   const { execution, clusters, limits, access } = onCluster(input);
   return end(input, {
     until: (state) => state.mode === 'primary' && !(state.knownSecondaries ?? []).includes(id),
-    needed: `${cluster} does not know ${id}`,
+    needed: `${cluster} does not list ${id}`,
     role: 'primary',
     look: async (seen, on) => {
       const peer = secondary && (await identityOfId(clusters.of(deployment, secondary), input, execution.signal));
@@ -84,7 +84,7 @@ export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeR
   const { limits, access } = onCluster(input);
   return end(input, {
     until: hasForgotten,
-    needed: `${cluster} knows no ${kindName(kind)} primary`,
+    needed: `${cluster} has no ${kindName(kind)} primary configured`,
     role: 'secondary',
     look: async (seen, on) => {
       if (isAlive(seen, limits.heartbeatAgeMs))
@@ -218,7 +218,7 @@ export async function awaitSecondaryGone(
     const known = (onPrimary.knownSecondaries ?? []).includes(id);
     const peer = onPrimary.peers.some((each) => each.id === id && each.connected);
     const connected = onSecondary?.peers.some((each) => each.connected) ?? false;
-    const seen = `${cluster} ${known ? 'knows' : 'does not know'} ${id} and ${peer ? 'is connected to it' : 'sees no such peer'}`;
+    const seen = `${cluster} ${known ? 'lists' : 'does not list'} ${id} and ${peer ? 'is connected to it' : 'sees no such peer'}`;
     const there = `${secondary}: ${describeReplication(onSecondary)}, ${connected ? 'connected' : 'not connected'}`;
     return { gone: !known && !peer && !connected, observed: onSecondary ? `${seen}; ${there}` : seen };
   };

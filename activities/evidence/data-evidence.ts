@@ -168,12 +168,12 @@ export async function compareAfterDemotion(
   const entries = behind === undefined ? undefined : String(behind > 0n ? behind : 0n);
   const missing =
     entries === undefined
-      ? `how far ${newPrimary} is behind is not known`
+      ? `how far ${newPrimary} is behind is unknown`
       : `${newPrimary} is behind by at most ${entries} WAL entries up to the last read before the demotion, plus the writes between that read and the demotion`;
   return {
     loss: 'bounded',
     ...(entries !== undefined && { boundWalEntries: entries }),
-    why: `equal Merkle roots were not seen within ${merkleEvidenceMs / 1_000} s (${observed}); ${missing}`,
+    why: `equal Merkle roots were not observed within ${merkleEvidenceMs / 1_000} s (${observed}); ${missing}`,
   };
 }
 

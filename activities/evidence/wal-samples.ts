@@ -249,7 +249,7 @@ export function lossBound(
     .reduce((most, each) => (BigInt(each) > most ? BigInt(each) : most), 0n);
   const received = now.received === undefined ? receivedThen : BigInt(now.received);
   const wrote = `${primary} had written up to WAL ${last.entries} at its last sample (${age})`;
-  const after = `what ${primary} wrote after that sample is not known`;
+  const after = `what ${primary} wrote after that sample is unknown`;
   const unreported = `${wrote}; what ${secondary} received is not reported; ${after}`;
   if (received === 0n) return { bound: undefined, why: unreported };
   const missing = last.entries - received;

@@ -15,7 +15,7 @@ export interface SecondaryFilters {
   readonly secondary: string;
   /** Not a cluster of the inventory: only the id is known. */
   readonly outside?: true;
-  /** The effective id: the one by which the primary knows the secondary. */
+  /** The effective id: the one under which the primary lists the secondary. */
   readonly id: string;
   /** Under this id and, if that is different, under the cluster ID. */
   readonly filters: readonly { readonly id: string; readonly filter: FilterState }[];

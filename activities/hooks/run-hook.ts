@@ -81,7 +81,7 @@ export async function callHook(request: HookRequest): Promise<ChangeResult> {
   if (!entry) return resultOf({ outcome: 'already', calls: 0 }, `no ${hook} hook in the inventory`);
   const facts = factsOf(request);
   const again = execution.doubt.mayHaveSent;
-  if (again && !entry.idempotent) throw unseen(hook, 'an earlier attempt may have started it; its end was not seen');
+  if (again && !entry.idempotent) throw unseen(hook, 'an earlier attempt may have started it; its outcome is unknown');
   if (hook === 'traffic' || hook === 'release') {
     await demandPrimary(facts);
     await refuseWhileDemoting(`The ${hook} hook was not run`);
@@ -165,7 +165,7 @@ function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean
 }
 
 function unseen(hook: HookName, why: string, observed = why): RunbookError {
-  return new RunbookError('OUTCOME_UNKNOWN', `It is not known whether the ${hook} hook did its work: ${why}.`, {
+  return new RunbookError('OUTCOME_UNKNOWN', `Unknown whether the ${hook} hook completed: ${why}.`, {
     retryable: false,
     outcomeKnown: false,
     observed,

@@ -234,7 +234,7 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind) {
   const bothTold = last.length === 2 && !last.includes(undefined);
   return {
     verdict: bothTold ? ('not-seen-equal' as const) : ('not-readable' as const),
-    observed: `${seen.late}; this proves nothing while ${primary} accepts writes`,
+    observed: `${seen.late}; this is no proof while ${primary} accepts writes`,
   };
 }
 
@@ -281,7 +281,7 @@ export async function followBootstrap(input: BetweenClusters & OfKind) {
     pollMs: execution.timing.pollMs * 2,
   });
   const sealsSeen = seenSealed.size >= standbys;
-  const seals = `${seenSealed.size} of ${standbys} standbys were seen sealed`;
+  const seals = `${seenSealed.size} of ${standbys} standbys have been confirmed sealed`;
   return { observed: `${describeReplication(seen.replication)}; phases ${phases.join(', ')}; ${seals}`, sealsSeen };
 }
 
@@ -340,8 +340,8 @@ function watchBootstrap(
         },
       );
     if (isSealed(sealed.length > 0).forMs > unsealMs)
-      throw tooLong(unsealMs, `Nodes of ${cluster} were sealed or silent`, {
-        observed: `sealed or silent: ${sealed.join(', ')}`,
+      throw tooLong(unsealMs, `Nodes of ${cluster} were sealed or did not respond`, {
+        observed: `sealed or not responding: ${sealed.join(', ')}`,
         needed: `every node of ${cluster} answers and is unsealed`,
         next: 'Start the nodes that do not answer. Unseal nodes with the key shares of the primary, restart nodes that unseal themselves, then retry.',
       });
@@ -351,7 +351,7 @@ function watchBootstrap(
     // A cluster that copies may be silent for hours. One that reports idle, or no connection, does not copy.
     const stuck = isStuck(phase === 'stream-wals' || phase === 'idle');
     if (stuck.reads > STABLE_READS && stuck.forMs > streamingMs)
-      throw tooLong(streamingMs, `${cluster} has had no live connection to its primary`, {
+      throw tooLong(streamingMs, `${cluster} has had no working connection to its primary`, {
         observed,
         needed: 'an initial copy in progress, or streaming with a fresh heartbeat',
         next: `Find out why ${cluster} cannot reach the cluster port of its primary, then retry.`,

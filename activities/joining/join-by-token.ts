@@ -261,7 +261,7 @@ function notSeenUsed({ source, target, clusterId }: JoinTarget): Finding {
   return {
     severity: 'warning',
     code: 'activation-token-unused',
-    text: `An attempt to join ${name} failed after ${primary} issued an activation token (id ${clusterId}). The token was not seen to be used, and nobody has it.`,
+    text: `An attempt to join ${name} failed after ${primary} issued an activation token (id ${clusterId}). The token has not been confirmed as used, and nobody has it.`,
     next: `If a later attempt succeeded, nothing is left to do: it revoked that token first. If none did, revoke the id on ${primary} with revoke-secondary, unless ${name} follows ${primary}.`,
   };
 }
@@ -311,7 +311,7 @@ export async function issueOutsideToken(
       retryable: false,
       observed: `a wrapped token, which anybody could use; ${revoked}`,
       needed: 'a token that is encrypted to the public key of the other team',
-      next: `Verify that ${cluster} does not know ${id}. Ask the other team for another public key, and start again.`,
+      next: `Verify that ${cluster} does not list ${id}. Ask the other team for another public key, and start again.`,
     });
   }
   const observed = `${kindName(kind)} activation token for ${id}, encrypted to its public key; it expires after ${ttl}`;

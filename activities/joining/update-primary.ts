@@ -45,7 +45,7 @@ async function pointing(input: UpdatePrimary, given: readonly string[] = []) {
     reading: {
       ...replicationOf(target, kind, signal),
       budgetMs: POINTED_BUDGET_MS,
-      needed: `${secondary} knows ${primary} as its ${kindName(kind)} primary`,
+      needed: `${secondary} has ${primary} configured as its ${kindName(kind)} primary`,
     },
   };
 }

@@ -105,7 +105,7 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
   const { clusters } = findDeployment(inventory, deployment);
   const { data: facts } = factsSchema(inventory, (name) => clusters.has(name)).safeParse(given);
   if (!facts)
-    throw new RunbookError('INVALID_INPUT', 'This program sends no such notification; nobody was notified.', {
+    throw new RunbookError('INVALID_INPUT', 'This program has no such notification; none was sent.', {
       needed: `one of the events ${NOTIFICATION_EVENTS.join(', ')}, of an existing runbook`,
     });
   const { event, severity, runbook, number, subject, at, ticket, outcome, leftToDo } = facts;
@@ -299,7 +299,7 @@ const SEEN_WORDS: Readonly<Record<Seen, string>> = {
   comparing: 'compares trees and does not stream yet',
   'not-in-step': 'does not stream',
   'not-connected': 'is not connected to its primary',
-  'no-heartbeat': 'hears no heartbeat of its primary',
+  'no-heartbeat': 'receives no heartbeat from its primary',
   'no-role': 'has no role in replication',
 };
 
@@ -347,7 +347,7 @@ function alarmOverText(facts: Facts): string {
     case 'no-samples':
       return `Samples are recorded again, or are no longer wanted${lasted}.`;
     case undefined:
-      return `What was wrong with the service is over${lasted}.`;
+      return `The problem with the service is over${lasted}.`;
   }
 }
 

@@ -34,7 +34,7 @@ export async function notify(input: {
   const execution = currentExecution();
   const { event } = input.notification;
   if (NOT_OF_RUNS.includes(event))
-    throw new RunbookError('INVALID_INPUT', 'No run notifies people of this event; nobody was notified.', {
+    throw new RunbookError('INVALID_INPUT', 'Runs do not send notifications of this event; none was sent.', {
       observed: event,
       needed: 'an event of the run itself',
       next: 'Find out who writes to this namespace.',

@@ -194,7 +194,7 @@ function lossOf(
 function lossText({ loss, boundWalEntries: bound, why }: FailoverLoss): string {
   if (loss === 'none') return `Nothing is lost: ${why}.`;
   const sampled = `By the samples, ${bound ?? ''} WAL entries are lost; later writes may be lost as well`;
-  return `${bound === undefined ? 'How much may be lost is not known' : sampled}: ${why}.`;
+  return `${bound === undefined ? 'How much may be lost is unknown' : sampled}: ${why}.`;
 }
 
 /** Shown to the approvers next to the plan, which contains nothing that changes over time. */
@@ -229,8 +229,8 @@ function roundedUp(entries: string): string {
 function lossWarning(from: string, to: string, { loss, boundWalEntries }: FailoverLoss): string {
   if (loss === 'none') return `Nothing is lost: ${from} was demoted, and both clusters have the same Merkle root.`;
   const what = `Writes on ${from} that ${to} did not receive are lost.`;
-  if (boundWalEntries === undefined) return `${what} How many is not known.`;
-  return `${what} Up to the last sample of ${from}, that is at most ${roundedUp(boundWalEntries)} WAL entries (rounded up to a power of ten); how much ${from} wrote later is not known.`;
+  if (boundWalEntries === undefined) return `${what} How many is unknown.`;
+  return `${what} Up to the last sample of ${from}, that is at most ${roundedUp(boundWalEntries)} WAL entries (rounded up to a power of ten); how much ${from} wrote later is unknown.`;
 }
 
 /** The plan leaves out what changes over time, such as which of the other clusters answer now. */
@@ -285,7 +285,7 @@ function failoverPlan(
         when: 'people ask for a forced promotion, which gate "force" must approve',
         operations: [promotion('force')],
         warnings: [
-          `If ${now} refuses because it knows that it lacks writes, a forced promotion can be requested at gate force; it needs its own approvals.`,
+          `If ${now} refuses because it lacks writes, a forced promotion can be requested at gate force; it needs its own approvals.`,
           snapshot.warning,
         ],
       },
@@ -305,10 +305,10 @@ function failoverPlan(
     ],
     warnings: [
       ...ofTokens,
-      `${hook ? `The fence hook cuts ${from} off. By approving you attest` : `This run does not fence ${from}. By approving you attest that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it serves nobody.`,
+      `${hook ? `The fence hook cuts ${from} off. By approving you attest` : `This run does not fence ${from}. By approving you attest that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it does not serve clients.`,
       ...alsoGone.map(
         (cluster) =>
-          `The role of ${cluster} is not known: it could be the primary too, and this run does not fence it. By approving you attest that ${cluster} is fenced as well, and serves nobody.`,
+          `The role of ${cluster} is unknown: it could be the primary too, and this run does not fence it. By approving you attest that ${cluster} is fenced as well, and does not serve clients.`,
       ),
       lossWarning(from, now, loss),
       `When ${from} comes back it still believes that it is primary: keep it fenced until drRejoin has demoted it. It may revoke leases and rotate credentials that were renewed in the meantime.`,

@@ -60,8 +60,8 @@ export async function assessReplicationTeardown(
   const path = `sys/replication/${kind}/${role}/disable`;
   const tokens = kind === 'dr' && role === 'secondary' ? await observed.tokens(cluster, [path]) : undefined;
   const connected = othersConnected(state, '', heartbeatAgeMs).join(', ');
-  const cutOff = check('nobody is cut off', cluster, connected === '', {
-    observed: connected === '' ? 'nobody is connected' : `connected: ${connected}`,
+  const cutOff = check('no secondary is cut off', cluster, connected === '', {
+    observed: connected === '' ? 'no secondary is connected' : `connected: ${connected}`,
     needed: 'no connected secondary',
     next: 'Each of them loses its primary for good.',
     otherwise: 'warn',
@@ -179,7 +179,7 @@ function teardownWarnings(
       'Clients of the performance secondaries keep reading the data that these have now; their writes to shared data fail.',
     role === 'secondary' &&
       `${cluster} can become a ${kindName(kind)} secondary again only after it is wiped and onboarded again.`,
-    knownBy && `${knownBy.primary} still knows ${cluster} by the id ${knownBy.id} until that id is revoked.`,
+    knownBy && `${knownBy.primary} still lists ${cluster} under the id ${knownBy.id} until that id is revoked.`,
     role !== 'disabled' &&
       (otherMode === 'primary' || otherMode === 'secondary') &&
       `The ${kindName(other)} replication of ${cluster} (${otherMode}) stays unchanged.`,
@@ -189,7 +189,7 @@ function teardownWarnings(
 /** What `secondaryDecommission` follows. */
 export interface DecommissionRoute {
   readonly primary: string;
-  /** The id by which the primary knows the secondary. */
+  /** The id under which the primary lists the secondary. */
   readonly id: string;
   /** The cluster of the inventory that has this id and answers; absent if there is none. */
   readonly secondary?: string;
@@ -293,7 +293,7 @@ function identify(
 /** A revoked id is no longer listed, and neither is a mistyped one. */
 function idKnown({ kind }: InputOf<'secondaryDecommission'>, primary: ClusterObservation, id: string): Check {
   const known = primary[kind]?.knownSecondaries ?? [];
-  return check('the primary knows the id', primary.cluster, known.includes(id), {
+  return check('the primary lists the id', primary.cluster, known.includes(id), {
     observed: `known: ${known.join(', ') || 'none'}`,
     needed: id,
     next: 'Read known_secondaries in the status of the primary: only an id in it can be revoked. To end the role of a secondary that was revoked before, start replicationTeardown.',

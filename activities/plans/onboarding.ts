@@ -287,7 +287,7 @@ function idFree(kind: ReplicationKind, primary: ClusterObservation, id: string, 
       ? `${id} is connected`
       : known
         ? `${id} is known and not connected: it is revoked first`
-        : `${id || 'no cluster ID'} not known`,
+        : `${id || 'no cluster ID'} not listed`,
     needed: 'a cluster ID that no secondary uses as its id',
     next: connected
       ? `Find out which cluster uses the id of ${secondary}.`

@@ -269,7 +269,7 @@ function warningsOf(
     `Every token and every lease changes for clients that move to ${to}: clients of ${from} log in again on ${to}, and leases of ${from} stay on ${from}.`,
     `Local mounts and their data stay behind on ${from}.`,
     planned && `From the demotion of ${from} until ${to} serves, no cluster accepts writes of shared data.`,
-    !planned && `Writes that ${from} accepted and did not replicate are lost; how many is not known.`,
+    !planned && `Writes that ${from} accepted and did not replicate are lost; how many is unknown.`,
     !planned &&
       `When ${from} comes back it still believes that it is primary: until it is demoted, keep clients away from it, and keep it away from the cluster ports of the others.`,
     usable !== undefined && `A DR secondary of ${from} would keep all tokens, unlike this promotion: ${usable}.`,

@@ -97,7 +97,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<'drRejoin'
   const snapshot = snapshotWanted(deployment, 'demotion', cluster);
   const { lastWal } = former[kind] ?? {};
   const wal = lastWal === undefined ? '' : `; it is at WAL ${lastWal}`;
-  const lost = `how much ${cluster} wrote after the split is not known${wal}`;
+  const lost = `how much ${cluster} wrote after the split is unknown${wal}`;
   const route: RejoinRoute = {
     kind,
     cluster,

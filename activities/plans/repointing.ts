@@ -155,11 +155,11 @@ function connection({ input, observed, primary, secondary }: Pair, addresses: Re
     ];
   }
   return [
-    check('connected to nobody else', cluster, here || !alive, {
+    check('connected to no other primary', cluster, here || !alive, {
       observed: alive
         ? `connected to ${to}`
-        : `connected to nobody; last known primary ${seen.primaryClusterAddress || 'none'}`,
-      needed: 'no live connection to another primary',
+        : `not connected; last known primary ${seen.primaryClusterAddress || 'none'}`,
+      needed: 'no working connection to another primary',
       next: `${cluster} follows another primary now and will leave it. Make sure that this is intended.`,
       otherwise: 'warn',
     }),

@@ -130,7 +130,7 @@ function clock({ name, part, healths }: ClusterReading, limit: number): Judged {
   const { address, skew } = worst;
   return check(asked.name, name, Math.abs(skew) <= limit, {
     ...asked,
-    observed: skew === 0 ? 'no difference seen' : `${address}: ${(skew / 1_000).toFixed(1)} s`,
+    observed: skew === 0 ? 'no difference found' : `${address}: ${(skew / 1_000).toFixed(1)} s`,
     next: `Fix the time synchronization of ${name} and of the workers.`,
     otherwise: Math.abs(skew) > BROKEN_CLOCK_MS && part === 'secondary' ? 'fail' : 'warn',
   });

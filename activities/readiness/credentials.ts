@@ -91,7 +91,7 @@ async function batchToken(
 ): Promise<Judged[]> {
   const own = access(name);
   if (primary === undefined || own.entry.batchToken === undefined) return [];
-  const asked = { name: 'batch-token', cluster: name, needed: 'alive, with its rights' };
+  const asked = { name: 'batch-token', cluster: name, needed: 'valid, with its rights' };
   if (own.batchTokenIsElsewhere) return [batchTokenElsewhere(name, asked.name)];
   return readChecks(execution.signal, asked, async (signal) => {
     const token = await readBatchToken(own);
@@ -134,7 +134,7 @@ export function judgeBatchToken(
   const renewed = rotation === undefined ? '' : `, renewed at half of its ${Math.round(rotation.ttlMs / 1000)} s`;
   return check('batch-token', cluster, bad.length === 0 && !overdue, {
     observed: usable ? [left, ...rights].join(', ') : `not usable: ${error ?? 'refused'}`,
-    needed: `alive, with its rights${renewed}`,
+    needed: `valid, with its rights${renewed}`,
     next: 'Start batchTokenRotation, and make sure that its Schedule runs. If the policy was emptied on purpose, change tokenSource so that no batch token is used.',
     otherwise: bad.length > 0 && reliedOn ? 'fail' : 'warn',
   });

@@ -267,7 +267,7 @@ function gateCheck(inventory: Inventory, deployment: Deployment, gate: GateName,
   const reason =
     canBeMet() && blocked.length > 0 ? `; it cannot be met if ${blocked.join(' or ')} requests the run` : '';
   return check(`gate.${gate}`, undefined, canBeMet() && mayRequest, {
-    observed: `${names.length} may approve: ${names.join(', ') || 'nobody'}${reason}`,
+    observed: `${names.length} may approve: ${names.join(', ') || 'none'}${reason}`,
     needed: `${policy.approvals} of ${policy.groups.join(' and ')}${policy.excludeRequester ? ', excluding the requester' : ''}`,
     next: `People of its groups who have not joined run \`runbook join LINE\`. Otherwise add people to the groups of gate ${gate}, or change its policy.`,
     otherwise,

@@ -171,7 +171,7 @@ function noDocument({ deployment }: InputOf<'drFailover'>): RunbookError {
   const start = ['drFailover', '--deployment', deployment, '--reason', 'WHY', '--take-over'];
   return new RunbookError(
     'NOT_APPROVED',
-    'A take-over needs a document of somebody who may decide. Nothing was changed.',
+    'A take-over needs a signed document of a person who may decide. Nothing was changed.',
     {
       observed: 'no takeOverDocument',
       needed: 'the document that this command makes',

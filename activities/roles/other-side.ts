@@ -136,7 +136,7 @@ export async function demandNoNodePrimary(access: ClusterAccess, kind: Replicati
     cluster: name,
     observed: opinionsText(opinions),
     needed: 'no node reports primary',
-    next: `Keep ${name} fenced; if it was unfenced, fence it again. Check the node that reports primary, and retry once it knows of the demotion.`,
+    next: `Keep ${name} fenced; if it was unfenced, fence it again. Check the node that reports primary, and retry once it reports the demotion.`,
   });
 }
 
@@ -205,11 +205,15 @@ async function readSigns(named: LostPrimary): Promise<readonly Check[]> {
   const found = findFailoverSides(deployment, named, await observeDeployment(name));
   if ('verdict' in found) throw contradictedBy([found]);
   if (!found.to.dr) {
-    throw new RunbookError('SERVICE_UNAVAILABLE', `${to} does not report whether it hears from ${from}.`, {
-      cluster: to,
-      observed: found.to.error ?? 'no status',
-      needed: 'its DR status',
-    });
+    throw new RunbookError(
+      'SERVICE_UNAVAILABLE',
+      `${to} does not report whether it receives heartbeats from ${from}.`,
+      {
+        cluster: to,
+        observed: found.to.error ?? 'no status',
+        needed: 'its DR status',
+      },
+    );
   }
   return judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs });
 }

@@ -106,7 +106,7 @@ export async function refusePossiblyPromoted(silent: readonly { readonly name: s
   const { name } = uncertain;
   throw new RunbookError('STATE_DIVERGED', `${name} does not report its role, and this run may have promoted it.`, {
     cluster: name,
-    observed: `a promotion of ${name} that is not known to have failed`,
+    observed: `a promotion of ${name} that may have succeeded`,
     needed: `${name} answers as a secondary`,
     next: `Bring ${name} back. If it is gone, start a failover from it: {"from": "${name}"}.`,
   });
@@ -138,7 +138,7 @@ async function againstDemotion(
       each.result['outcome'] === 'done' &&
       pair.includes(clusterOf(each) ?? ''),
   );
-  if (demotion === undefined) return 'nothing in this run proves that it is not primary';
+  if (demotion === undefined) return 'this run has no proof that it is not primary';
   const demoted = clusterOf(demotion) ?? '';
   const { closedAt = 0 } = demotion;
   const at = new Date(closedAt).toISOString();
@@ -150,7 +150,7 @@ async function againstDemotion(
   if (since.some((each) => promotions.includes(each) && each.state === 'completed'))
     return `roles changed after the demotion of ${demoted} at ${at}`;
   const seen = pair.find((each) => since.some((activity) => sawPrimary(activity, each, kind)));
-  if (seen !== undefined) return `${seen} was seen as primary after the demotion of ${demoted} at ${at}`;
+  if (seen !== undefined) return `${seen} reported primary after the demotion of ${demoted} at ${at}`;
 
   // A worker's clock may be behind that of the server, which dated the demotion.
   const now = () => Math.max(Date.now(), record.lastEventAt);
@@ -159,10 +159,12 @@ async function againstDemotion(
   const age = heartbeatAge(await readKind(candidate, kind, signal));
   // A demoted cluster has no primary to hear from. A cluster that followed and reports nothing may have heard one.
   if (age === undefined)
-    return demoted === candidateName ? undefined : `${candidateName} does not report when it last heard from a primary`;
+    return demoted === candidateName
+      ? undefined
+      : `${candidateName} does not report when it last received a heartbeat from a primary`;
   const heardAt = now() - age;
   return heardAt > closedAt + CLOCKS_MS
-    ? `${candidateName} heard from a primary at ${new Date(heardAt).toISOString()}, after the demotion of ${demoted} at ${at}`
+    ? `${candidateName} received a heartbeat from a primary at ${new Date(heardAt).toISOString()}, after the demotion of ${demoted} at ${at}`
     : undefined;
 }
 
@@ -244,7 +246,7 @@ function unproven(name: string, opinions: RoleOpinions, why: string, kind: Repli
 }
 
 export function opinionsText({ active, nodes }: RoleOpinions): string {
-  return `active node ${active ?? 'silent'}; nodes ${nodes.join(', ')}`;
+  return `active node ${active ?? 'not responding'}; nodes ${nodes.join(', ')}`;
 }
 
 /** Asks every node: an old active node that returns may disagree with the rest. */

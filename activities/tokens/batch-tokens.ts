@@ -153,7 +153,7 @@ async function proveToken(
           next: correctRole,
         },
       ),
-      check('its life', cluster, ttlSeconds >= Math.min(asked - SHORTER_SECONDS, asked * 0.9), {
+      check('its TTL', cluster, ttlSeconds >= Math.min(asked - SHORTER_SECONDS, asked * 0.9), {
         observed: `${ttlSeconds} s`,
         needed: `${asked} s`,
         next: `Raise max_lease_ttl of auth/token on ${cluster}, or lower the ttl.`,
@@ -164,7 +164,7 @@ async function proveToken(
         next: `If the policy was not emptied on purpose, write it: \`${policyCommand(policy)}\``,
       }),
     ],
-    'The new batch token was not stored, and expires with its lifetime; the previous one stays in use',
+    'The new batch token was not stored, and expires at the end of its TTL; the previous one stays in use',
   );
   return {
     expiresAt: expireTime ?? new Date(Date.now() + ttlSeconds * 1000).toISOString(),

@@ -31,7 +31,7 @@ export async function keptTokenFor(
     .all(deployment)
     .catch(orElse(execution.signal, () => undefined));
   if (entries === undefined)
-    return { why: `The record cannot be read, so it is not known whether it keeps an operation token of ${cluster}.` };
+    return { why: `The record cannot be read: unknown whether it keeps an operation token of ${cluster}.` };
   const fits = (entry: LedgerEntry) =>
     entry.cluster === cluster &&
     entry.clusterId === clusterId &&

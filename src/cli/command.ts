@@ -130,10 +130,10 @@ export function printResult(
 
 /** All commands in the order of the help, each with its summary and the file that contains it. */
 const TABLE = {
-  plan: ['show the plan: preconditions (observed and needed) and steps; changes nothing', 'start'],
+  plan: ['show the plan: preconditions (observed and needed) and steps; makes no changes', 'start'],
   start: ['start a run and exit; "runbook watch" follows it', 'start'],
   runbooks: ['list the runbooks, or show the input fields of one', 'runbooks'],
-  readiness: ['check whether a switchover and a failover would start now; changes nothing', 'start'],
+  readiness: ['check whether a switchover and a failover would start now; makes no changes', 'start'],
   list: ['list the runs of this namespace, newest first', 'runs'],
   status: ['show what a run does and waits for; answers within seconds, even without a worker', 'runs'],
   watch: ['follow a run until it ends; the exit code shows how it ended', 'reports'],
@@ -164,7 +164,7 @@ const TABLE = {
   ],
   init: ['set up a deployment: read the clusters, create keys, write the inventory and settings', 'init'],
   join: ["pin the workers' key and create your own, on your machine, from the line that operators sent you", 'keys'],
-  doctor: ['show what is missing here, and how to fix each finding; changes nothing', 'doctor'],
+  doctor: ['show what is missing here, and how to fix each finding; makes no changes', 'doctor'],
   keys: ['manage the keys of people and workers', 'keys'],
   inventory: ['check the inventory file, or add people to it', 'inventory'],
   schedules: [

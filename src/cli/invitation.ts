@@ -128,7 +128,7 @@ async function confirm(context: CliContext, given: string | undefined, request: 
   const { what, wanted } = confirmationOf(request);
   const compare = (typed: string, needed?: string): string => {
     if (wanted.includes(typed)) return typed;
-    throw new RunbookError('INVALID_INPUT', `This is not ${what}. You were asked for nothing else.`, {
+    throw new RunbookError('INVALID_INPUT', `This is not ${what}. It was the only thing you were asked for.`, {
       needed,
       next: 'If you expected a different one, stop and call the operators at a number that you know.',
     });

@@ -88,7 +88,7 @@ function uuidOf(digest: string): string {
 const away = (cause?: unknown): RunbookError =>
   new RunbookError('TEMPORAL_UNAVAILABLE', 'Temporal does not answer the gateway, or refuses it.', {
     ...{ cause, httpStatus: 503 },
-    next: 'Try again in some seconds: whatever arrives twice counts once. If it goes on, tell the operators.',
+    next: 'Try again in some seconds: a document that arrives twice counts once. If this continues, notify the operators.',
   });
 
 /** @throws RunbookError `NOT_FOUND`, `TEMPORAL_UNAVAILABLE` */

@@ -201,7 +201,7 @@ interface Pollers {
 /** The pollers of a task queue, as text. */
 export function pollersText(taskQueue: string, pollers: Pollers | undefined): string {
   if (pollers === undefined) return 'pollers unknown';
-  if (pollers.count === 0) return `nobody polls task queue ${taskQueue}`;
+  if (pollers.count === 0) return `no worker polls task queue ${taskQueue}`;
   return `task queue ${taskQueue} last polled ${durationText(pollers.lastSeenMs ?? 0)} ago`;
 }
 

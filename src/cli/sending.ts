@@ -177,7 +177,7 @@ function refuse({ workflowId }: RunReference): (error: unknown) => never {
     throw new RunbookError('TEMPORAL_UNAVAILABLE', 'The Temporal server refused it; nothing was sent.', {
       observed: rpcError.details,
       needed: "permission to signal runs of this namespace, within the server's limits",
-      next: 'Correct what the server reports; then run the same command again.',
+      next: 'Correct the error that the server reports; then run the same command again.',
       cause,
     });
   };

@@ -82,8 +82,8 @@ const NEXT_OF_SHARE: Readonly<
     `check that your key share is complete and belongs to this cluster, then ${giveOrPage(sent)}`,
   'same-share-as-another': (sent) =>
     `find out by voice which of you holds which share, without reading one out; the holder who mixed them up: ${giveOrPage(sent)}`,
-  repeated: () => 'there is nothing left for you to do',
-  superseded: () => 'there is nothing left for you to do',
+  repeated: () => 'you have nothing left to do',
+  superseded: () => 'you have nothing left to do',
   'keys-gone': (sent) => `when you are asked again: ${giveOrPage(sent)}`,
   'no-ceremony': (sent) => `nothing is asked of you now; ${status(sent)} shows what the run waits for`,
   'not-checked': giveOrPage,

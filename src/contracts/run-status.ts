@@ -167,14 +167,14 @@ export function orphanFinding(kind: 'operation-token' | 'root-token', cluster: s
       severity: 'critical',
       code: 'orphan-root-token',
       text: `A root token of ${cluster} may exist that nobody holds: ${how}.`,
-      next: `If you have the encoded answer, give it to the recipient. A root token has no lifetime. Go through \`auth/token/accessors\` of ${cluster} and revoke by accessor each token with policy root that was created at the time of this run. Check the audit log for its use.`,
+      next: `If you have the encoded answer, give it to the recipient. A root token does not expire. Go through \`auth/token/accessors\` of ${cluster} and revoke by accessor each token with policy root that was created at the time of this run. Check the audit log for its use.`,
     };
   }
   return {
     severity: 'critical',
     code: 'orphan-token',
     text: `An operation token of ${cluster} may exist that nobody holds: ${how}.`,
-    next: `An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe. Until then, check the audit log for its use. After that, \`operationTokenDisposal\` with \`forget\` removes it from the record.`,
+    next: `An operation token does not expire. Ask the service's vendor how to revoke it, or revoke all of them by disabling and re-enabling DR on ${cluster} when it is safe. Until then, check the audit log for its use. After that, \`operationTokenDisposal\` with \`forget\` removes it from the record.`,
   };
 }
 

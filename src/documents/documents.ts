@@ -127,7 +127,7 @@ export async function verifyDocument(
   if (JSON.stringify(rawHeader) !== new TextDecoder().decode(headerBytes)) refuse('its header is not in compact form');
   if (parsed.data.typ !== typ) refuse(`it is not of type ${typ}`);
 
-  const key = resolveKey(parsed.data.kid) ?? refuse('it is signed with a key that is not known here');
+  const key = resolveKey(parsed.data.kid) ?? refuse('it is signed with an unknown key');
   try {
     await compactVerify(`${header}.${payload}.${signature}`, key.publicKey, { algorithms: ['Ed25519'] });
   } catch {

@@ -132,6 +132,6 @@ function noAnswer(origin: string, error: unknown): RunbookError {
   return new RunbookError('GATEWAY_UNAVAILABLE', `The gateway at ${origin} does not answer.`, {
     observed: why,
     needed: 'the address of a gateway, a network that reaches it, and a certificate that this machine trusts',
-    next: 'Try again: whatever arrives twice counts once. If it goes on, call the operators at a number that you know.',
+    next: 'Try again: a repeated message counts once. If this happens again, call the operators at a number that you know.',
   });
 }

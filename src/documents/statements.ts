@@ -77,7 +77,7 @@ export function planToSign({ workflowId, planText: text, planDigest }: PlanOfRun
     {
       observed: `text with digest ${digest}`,
       needed: `the text with digest ${oneLine(planDigest)}`,
-      next: 'Approve nothing for this run. Tell the operators that its plan was changed on the way to you.',
+      next: 'Do not approve this run. Tell the operators that its plan was changed on the way to you.',
     },
   );
 }

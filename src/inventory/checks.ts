@@ -197,7 +197,7 @@ function* batchTokens({ batchTokens, drSets, ceremony, clusters }: ParsedDeploym
     if (ttlMs < 2 * ceremony.batchMarginMs)
       yield at(
         [...here, 'ttl'],
-        'a token is renewed at half its lifetime, which must not be shorter than ceremony.batchMargin',
+        'a token is renewed at half its TTL, which must not be shorter than ceremony.batchMargin',
       );
     for (const member of drSets.get(set) ?? [])
       if (clusters.get(member)?.batchToken !== undefined)

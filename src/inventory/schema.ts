@@ -138,7 +138,7 @@ const limits = section({
   serviceReady: duration.prefault('150s'),
   streaming: duration.prefault('10m'),
   /** Lifetime of an activation token that a run issues and uses itself. */
-  activationToken: atMost(24 * 3_600_000, 'an activation token is used at once: its lifetime is at most 24h', '10m'),
+  activationToken: atMost(24 * 3_600_000, 'an activation token is used at once: its TTL is at most 24h', '10m'),
   merkleEvidence: atMost(2_000, 'the comparison may take at most 2s of an outage', '2s'),
   /** How long the primary must have been silent before a failover. */
   primaryGone: duration.prefault('30s'),

@@ -72,4 +72,5 @@ function described(path: string, { uid, mode }: Stats): string {
 }
 
 /** What {@link whyNotTrusted} needs, as text. */
-export const TRUSTED = 'owned by root or by this user, and writable by nobody else, as are the directories above it';
+export const TRUSTED =
+  'owned by root or by this user, and not writable by other users, as are the directories above it';

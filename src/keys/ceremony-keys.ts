@@ -272,7 +272,7 @@ async function whyUnusable(key: openpgp.Key): Promise<RefusedRecipient> {
   const [reason] = reasons.filter((each) => each !== undefined);
   if (reason === undefined)
     return refusal(
-      `${UNUSABLE}it is for signatures only, or its encryption key is of a kind that this program does not know`,
+      `${UNUSABLE}it is for signatures only, or its encryption key is of a kind that this program does not support`,
       subkey,
     );
   return refusal(`${UNUSABLE}${reason}`, /expired/.test(reason) ? renewed : subkey);
@@ -320,7 +320,7 @@ function warningsAbout(keys: readonly (openpgp.Key | openpgp.Subkey)[]): string[
   if (kinds.length === 0) return [];
   const kind = [...new Set(kinds)].join(', ');
   const weak = infos.some(({ bits = strict }) => bits < strict)
-    ? ' It is weak: whoever can read the history of the run may be able to decrypt the token.'
+    ? ' It is weak: anyone who can read the history of the run may be able to decrypt the token.'
     : '';
   return [
     `The recipient's key is of an old or rare kind (${kind}). Version 1.21 of the service encrypts to it; another version may lose the token.${weak} Prefer a key on Curve25519.`,

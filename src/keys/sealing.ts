@@ -161,7 +161,7 @@ export async function sealValue<K extends SealedKind>(
   secret: Secret<K>,
 ): Promise<Sealed<K>> {
   if (!(spec.expSeconds > 0 && spec.expSeconds <= MAX_LIFE_SECONDS))
-    refuse('its lifetime must be between 1 s and 60 days');
+    refuse('its time to live must be between 1 s and 60 days');
   if (spec.uses.length === 0) refuse('it lists no use');
   const key = keyring.derivedKey(keyring.sealingKid) ?? refuse('no seal key is available');
   const iat = Math.floor(Date.now() / 1000);
@@ -206,7 +206,7 @@ export async function openValue<K extends SealedKind>(
   if (header.exp <= Math.floor(Date.now() / 1000) && !forDeletion) {
     refuse('it has expired', {
       observed: `valid until ${new Date(header.exp * 1000).toISOString()}`,
-      needed: 'a value within its lifetime',
+      needed: 'a value that has not expired',
       next:
         spec.nextWhenExpired ??
         'Decide retry: the run makes a new one, and asks the key holders again if it needs them.',

@@ -30,7 +30,7 @@ export function demotion(kind: ReplicationKind, from: string, to: string): Chang
     step: demote(from),
     note: 'the OUTAGE begins',
     ifUnknown: `The demotion of ${from} was under way and its outcome is unknown. Read ${statusPath(kind)} of ${from}. If it is a secondary, ${without}: ${then}.`,
-    done: `Read ${statusPath(kind)} of both clusters first. ${from} is demoted and nothing was promoted: ${without}. ${next}`,
+    done: `Read ${statusPath(kind)} of both clusters first. ${from} is demoted and no cluster was promoted: ${without}. ${next}`,
   };
 }
 

@@ -172,7 +172,7 @@ function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   const by = {
     probe: 'by the first success through the clients’ address',
     'service-ready': `when a primary ${seen}`,
-    'primary-back': 'when a primary was seen to serve again, without a change by this run',
+    'primary-back': 'when a primary was confirmed to serve again, without a change by this run',
   }[endedBy ?? 'service-ready'];
   const times = `From ${timeText(startedAt)} to ${clockText(endedAt, { startedAt })} UTC, ended ${by}.`;
   const least = atLeast ? 'at least ' : '';

@@ -126,7 +126,7 @@ function tokensLeft(run: RunRecord, namingKept: boolean): readonly string[] {
     if (state === 'handed-over' && kind === 'operation-token')
       return `A DR operation token of ${cluster} was generated, encrypted to its recipient, and never expires. When it is not needed any more, delete it with operationTokenDisposal and \`provided\`.`;
     return kind === 'operation-token'
-      ? `A DR operation token of ${cluster} was ${how} and is not proven deleted. Treat it as live, and delete it with secondary/operation-token/delete.`
+      ? `A DR operation token of ${cluster} was ${how} and is not proven deleted. Treat it as valid, and delete it with secondary/operation-token/delete.`
       : `A root token of ${cluster} was generated, encrypted to its recipient, and never expires. The recipient revokes it when the work is done (vault token revoke -self).`;
   });
 }
@@ -149,7 +149,7 @@ function ceremonyKeys(run: RunRecord): readonly string[] {
 function openParkings(run: RunRecord): readonly string[] {
   return parkingsIn(run)
     .filter(({ decided, ended }) => decided === undefined && ended === undefined)
-    .map(({ parked: { step, code } }) => `Step “${step}” failed with ${code} and nobody decided on it.`);
+    .map(({ parked: { step, code } }) => `Step “${step}” failed with ${code}, and no decision was made.`);
 }
 
 /** Secrets that the run generated and that are not proven gone. Tokens that the run keeps on purpose are not included. */

@@ -323,7 +323,7 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
     `marker written, WAL ${of(wal)}${reached === undefined ? '' : `, ${of(reached)} reached`}`,
   compareAfterDemotion: ({ loss, why }) => `loss ${of(loss)}: ${textOf(why) ?? ''}`,
   awaitPerformanceSecondaries: ({ following }) =>
-    clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' was not seen following')),
+    clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' has not been confirmed to follow')),
 };
 
 /** A short text of what an activity observed, or how it failed: for the timeline of a live run, and for its report. */

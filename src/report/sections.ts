@@ -185,7 +185,7 @@ function findings(report: Report): Section[] {
 function leftToDo(report: Report): Section[] {
   const { leftToDo: items, outcome } = report;
   const kept = laterOf(report);
-  const nothing = outcome === 'running' ? 'Nothing at the moment.' : 'Nothing that the run knows of.';
+  const nothing = outcome === 'running' ? 'Nothing at the moment.' : 'Nothing recorded by the run.';
   const now = items.length === 0 && kept.length > 0 ? [paragraph('Nothing right now.')] : [];
   return section('Left to do', [...now, list([...items, ...kept].map((text) => ({ text })))], nothing);
 }
@@ -232,7 +232,7 @@ function plainly(value: unknown): string {
 
 /** The source of the report, and what it cannot know. */
 function limitsOf({ outcome }: Report): string {
-  const source = 'All times are UTC. This report contains what the run itself knows.';
+  const source = 'All times are UTC. This report contains what the run itself recorded.';
   if (outcome !== 'terminated' && outcome !== 'cancelled' && outcome !== 'timed-out') return source;
   return `${source} The run was closed from outside: activities that were running then have no recorded outcome. "Not ordered" marks what the run would have done next, which Temporal never accepted. It is in the table only.`;
 }
@@ -530,7 +530,7 @@ function health({ reachable, error, nodes }: ClusterObservation): Toned {
   if (!reachable) return toned(error ?? 'unreachable', 'bad');
   const sealed = nodes.filter((node) => node.sealed === true).length;
   const silent = nodes.filter((node) => !node.reachable).length;
-  if (sealed + silent > 0) return toned(`${nodes.length} nodes, ${sealed} sealed, ${silent} silent`, 'warning');
+  if (sealed + silent > 0) return toned(`${nodes.length} nodes, ${sealed} sealed, ${silent} not responding`, 'warning');
   return toned(nodes.length === 1 ? '1 node' : `${nodes.length} nodes`, 'good');
 }
 

@@ -150,7 +150,7 @@ function contentOf(file: string, bytes: Buffer): { readonly observed: string; re
   if (/-----BEGIN CERTIFICATE-----\\n/.test(text))
     return { observed: 'its line ends are the two characters \\n, as in JSON', next: 'Replace them with line ends.' };
   if (labels.includes('CERTIFICATE'))
-    return { observed: 'the label of its certificate does not begin its line', next: 'Remove what stands before it.' };
+    return { observed: 'the label of its certificate does not begin its line', next: 'Remove the text before it.' };
   if (labels.includes('PKCS7'))
     return {
       observed: 'it is PKCS #7',
@@ -297,14 +297,14 @@ function expiredText({ place, x509, ends }: PlacedCertificate): string {
 
 /** What to do if the other side refused this one with an alert. */
 export const ON_ALERT =
-  'Have whoever runs the server look at the log of the node or of the load balancer in between. The listener may demand a client certificate (tls_require_and_verify_client_cert), or not know the name.';
+  'Ask the administrators of the server to look at the log of the node or of the load balancer in between. The listener may demand a client certificate (tls_require_and_verify_client_cert), or not serve the name.';
 
 /** The other side showed no certificate. */
 function handshakeFailure(code: string, asked: string): TlsFailure {
   const observed = (what: string) => `${asked} shows no certificate: ${what} (${code})`;
   if (/WRONG_VERSION_NUMBER|PACKET_LENGTH|HTTP_REQUEST|UNEXPECTED_MESSAGE|^EPROTO$/.test(code))
     return {
-      observed: observed('what answers there does not speak TLS'),
+      observed: observed('the server there does not speak TLS'),
       needed: 'a TLS listener at this address and port',
       next: 'Correct the address or its port. A listener of the service speaks TLS unless it has tls_disable.',
     };
@@ -312,7 +312,7 @@ function handshakeFailure(code: string, asked: string): TlsFailure {
     return {
       observed: observed('it speaks no version of TLS that this program speaks'),
       needed: 'TLS 1.2 or newer',
-      next: 'Have whoever runs the server allow TLS 1.2 or newer (tls_min_version, tls_max_version of the listener), also on a load balancer in between.',
+      next: 'Ask the administrators of the server to allow TLS 1.2 or newer (tls_min_version, tls_max_version of the listener), also on a load balancer in between.',
     };
   return {
     observed: observed('it ended the handshake'),
@@ -334,12 +334,12 @@ function certificateProblem(code: string, asked: string, { chain, names }: Shown
     return {
       problem: `it is not for ${asked}`,
       needed: `a certificate with the name ${asked}, or an address with a name of the certificate`,
-      next: `Use an address with one of its names (${names}) in the inventory, or have whoever runs the server issue a certificate that has ${asked} among its subject alternative names (an IP address as IP, not as DNS).`,
+      next: `Use an address with one of its names (${names}) in the inventory, or ask the administrators of the server to issue a certificate that has ${asked} among its subject alternative names (an IP address as IP, not as DNS).`,
     };
   if (NO_ISSUER.test(code)) {
     const isChainMissing = chain.length === 1 && top.subject !== top.issuer;
     const wanted = nameOf(top.issuer);
-    const add = `Or get the certificate of ${wanted} from whoever runs that CA, and add it to ${here}. It is never taken from the network.${file === undefined ? SYSTEM_ROOTS : ''}`;
+    const add = `Or get the certificate of ${wanted} from the administrators of that CA, and add it to ${here}. It is never taken from the network.${file === undefined ? SYSTEM_ROOTS : ''}`;
     return isChainMissing
       ? {
           problem: `it comes without its chain, and its issuing CA is not ${trusted}`,
@@ -362,20 +362,20 @@ function certificateProblem(code: string, asked: string, { chain, names }: Shown
     return {
       problem: out ? `${whose} ${how} (${when})` : `a certificate ${trusted} ${how}`,
       needed: `certificates that are valid now (${new Date().toISOString()})`,
-      next: "Have whoever runs the server renew it and reload the listener (SIGHUP for the service); renew the CA file if the CA's certificate is meant. If the time is wrong, correct the clock of this machine.",
+      next: "Ask the administrators of the server to renew it and reload the listener (SIGHUP for the service); renew the CA file if the CA's certificate is meant. If the time is wrong, correct the clock of this machine.",
     };
   }
   if (code === 'CERT_SIGNATURE_FAILURE')
     return {
       problem: `there is another certificate with the name of its issuer ${trusted}`,
       needed: 'the certificate of the CA that signed it',
-      next: `Get the current certificate of ${nameOf(top.issuer)} from whoever runs that CA, and add it to ${here}.`,
+      next: `Get the current certificate of ${nameOf(top.issuer)} from the administrators of that CA, and add it to ${here}.`,
     };
   return {
     problem: 'a certificate of its chain may not be used like this',
     needed:
       'a certificate for servers (extended key usage serverAuth), issued by CA certificates (CA:TRUE) that may issue for this name',
-    next: 'Have whoever runs the server issue a new certificate.',
+    next: 'Ask the administrators of the server to issue a new certificate.',
   };
 }
 

@@ -7,7 +7,7 @@ import { CHECK_FAILED, urgentFindings } from '../contracts/run-status';
 /* A run's status as text, in one place. Current details, command line and notifications show it, each in its own form. */
 
 const PHASE_WORDS: Readonly<Record<RunStatus['phase'], string>> = {
-  checking: 'Reading and checking; nothing is touched',
+  checking: 'Reading and checking; nothing is changed',
   'waiting-for-people': 'Waiting for people; service is up',
   preparing: 'Last checks; service is up',
   working: 'Changes are being made; service is up',

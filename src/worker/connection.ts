@@ -77,7 +77,7 @@ export function plainText(
   const { address, tls, apiKey } = options;
   const isEncrypted = Boolean(tls ?? apiKey !== undefined);
   if (isEncrypted || isLoopback(address) || /^localhost(:\d+)?$/.test(address)) return undefined;
-  const text = `what goes to Temporal at ${address} can be read and changed on the network`;
+  const text = `traffic to Temporal at ${address} can be read and changed on the network`;
   return { text, next: 'Set TEMPORAL_TLS=true and the other TEMPORAL_TLS_... variables' };
 }
 

@@ -267,7 +267,7 @@ function startSweeping(dependencies: ActivityDependencies, namespace: string): (
   const watchSamplers = async (): Promise<void> => {
     for (const deployment of dependencies.inventory.deployments.keys())
       await watchSampler(dependencies, namespace, deployment, upSince).catch((error: unknown) =>
-        log.warn({ deployment, error }, 'whether walSampler records samples is not known'),
+        log.warn({ deployment, error }, 'unknown whether walSampler records samples'),
       );
   };
   const samplers = againAndAgain(watchSamplers, (dependencies.timing ?? TIMING).samplerWatchMs);

@@ -76,7 +76,7 @@ export async function temporalError(error: unknown, way: TemporalWay, { connecti
   if (status?.code === INVALID_ARGUMENT)
     return new RunbookError('INVALID_INPUT', 'The Temporal server refuses the request as invalid.', {
       ...{ observed: said, cause: error },
-      next: 'Correct what it names, such as a Run ID, which is a UUID. Then run the same command again.',
+      next: 'Correct the value that it names, such as a Run ID, which is a UUID. Then run the same command again.',
     });
   if (status?.code === RESOURCE_EXHAUSTED || FAILED.includes(status?.code))
     return away(
@@ -149,7 +149,7 @@ function refusesClient({ address, apiKey, tls }: TemporalWay, said: string | und
 
 function notTemporal({ address }: TemporalWay, observed: string): Cause {
   return {
-    message: `What answers at ${address} is not a Temporal frontend.`,
+    message: `The server at ${address} is not a Temporal frontend.`,
     observed,
     needed: "the gRPC address of Temporal's frontend, usually port 7233",
     next: 'Correct TEMPORAL_ADDRESS: the Web UI (8080, 8233), the HTTP API (7243) and other services of Temporal have ports of their own.',
@@ -159,7 +159,7 @@ function notTemporal({ address }: TemporalWay, observed: string): Cause {
 function unknownRequest(way: TemporalWay, said: string): Cause {
   if (!/unknown method/i.test(said)) return notTemporal(way, `it answers: ${said || 'unknown request'}`);
   return {
-    message: `The Temporal server at ${way.address} does not know a request of this program.`,
+    message: `The Temporal server at ${way.address} does not support a request of this program.`,
     observed: said,
     needed: 'a newer Temporal server',
     next: 'Ask your Temporal administrators to upgrade it.',
@@ -190,14 +190,14 @@ async function look(way: TemporalWay, said: string): Promise<Cause> {
       : 'a Temporal frontend that answers',
     next: isCertificate
       ? 'Ask your Temporal administrators for such certificates.'
-      : 'Check that Temporal itself runs behind what answers: a gateway, a proxy or a load balancer.',
+      : 'Check that Temporal itself runs behind the gateway, proxy or load balancer that answers.',
   };
 }
 
 /** By the code of the system. */
 const UNREACHABLE: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there',
-  ENOTFOUND: 'no name server knows this host',
+  ENOTFOUND: 'no name server has a record of this host',
   EAI_AGAIN: 'no name server answers for this host',
   EHOSTUNREACH: 'there is no route to this host',
   ENETUNREACH: 'there is no route to its network',
@@ -221,7 +221,7 @@ function unreachable({ address, host, port }: TemporalWay, code: string): Cause 
     message: `No Temporal server answers at ${address}.`,
     observed: observed.join('; '),
     needed: 'a Temporal frontend at this address, which this machine reaches directly',
-    next: `${isUnknown ? 'Correct the host name, or the name servers of this machine. Also check' : 'Check'} that it runs and can be reached, or set another address: TEMPORAL_ADDRESS, for commands also --address. Runs start nothing new without it, and continue by themselves once it answers. To try things out: "runbook dev".`,
+    next: `${isUnknown ? 'Correct the host name, or the name servers of this machine. Also check' : 'Check'} that it runs and can be reached, or set another address: TEMPORAL_ADDRESS, for commands also --address. Runs start no new step without it, and continue by themselves once it answers. To try things out: "runbook dev".`,
   };
 }
 
@@ -286,7 +286,7 @@ function handshakeFailed({ address }: TemporalWay, code: string): Cause {
     observed:
       code === SILENCE ? `no answer within ${STEP_MS / 1_000} s` : code === CLOSED ? 'it closes the connection' : code,
     needed: 'a TLS server at this address',
-    next: 'Check the address, and what stands between: a firewall or load balancer may end TLS connections. If the server does not use TLS, set TEMPORAL_TLS=false.',
+    next: 'Check the address, and the firewalls and load balancers on the way, which may end TLS connections. If the server does not use TLS, set TEMPORAL_TLS=false.',
   };
 }
 
@@ -295,7 +295,7 @@ function alertCause(way: TemporalWay, tls: Tls, code: string): Cause {
   const name = tls.serverName ?? host;
   if (/UNRECOGNIZED_NAME/.test(code))
     return {
-      message: `The TLS server at ${address} does not know the name ${name}.`,
+      message: `The TLS server at ${address} does not serve the name ${name}.`,
       observed: code,
       next: 'Use the name of the Temporal server in TEMPORAL_ADDRESS, or set TEMPORAL_TLS_SERVER_NAME to it.',
     };
@@ -349,7 +349,7 @@ function distrusted(
   return {
     ...{
       message,
-      observed: `${itself}; ${known}, and the issuer is not among the CAs that this program knows (${code})`,
+      observed: `${itself}; ${known}, and the issuer is not among the CAs that this program trusts (${code})`,
     },
     needed: `the certificate of the CA above ${issuer}`,
     next: 'Set TEMPORAL_TLS_SERVER_CA_CERT_PATH to a file with the certificates of the CA (PEM), root and issuing CA. Your Temporal administrators have it.',

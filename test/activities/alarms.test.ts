@@ -45,7 +45,7 @@ const postedEvents = async () => {
   return hook.posted.map(({ body }) => JSON.stringify(body));
 };
 
-it('a token that cannot be sealed is told of in the log and to the targets, whatever becomes of the result', async () => {
+it('a token that cannot be sealed is reported in the log and to the targets, whatever becomes of the result', async () => {
   jest.spyOn(bench.sealKeyring, 'derivedKey').mockReturnValue(undefined);
   // Nothing tries again unasked.
   expect(await bench.generationFailure(burst)).toMatchObject({
@@ -59,7 +59,7 @@ it('a token that cannot be sealed is told of in the log and to the targets, what
   expect(posted[0]).toContain('west');
 });
 
-it('what a dead worker left is told once by the worker that finds it', async () => {
+it('tokens that a lost worker left are reported once, by the worker that finds them', async () => {
   const { about, attempt } = await bench.begun(burst);
   // The worker died with the last share given, and the attempt is gone.
   await fetch(`${bench.cluster('west').apiAddress}/v1/sys/replication/dr/secondary/generate-operation-token/attempt`, {
@@ -74,7 +74,7 @@ it('what a dead worker left is told once by the worker that finds it', async () 
   expect(entries().map(({ state }) => state)).toEqual(['orphan']);
 });
 
-it('a last share is in the record before it is given; where its run is ended, the next worker tells of it', async () => {
+it('a last share is in the record before it is given; if its run is ended, the next worker reports it', async () => {
   const seen: LedgerEntry[] = [];
   bench.service.faults.add({
     endpoint: 'POST /v1/sys/replication/dr/secondary/generate-operation-token/update',
@@ -99,7 +99,7 @@ it('a last share is in the record before it is given; where its run is ended, th
   ]);
 });
 
-it('a cluster that is silent before the last share: the record has nothing, since none can have been given', async () => {
+it('a cluster that does not answer before the last share leaves no entry in the record, since none can have been given', async () => {
   const { generation, attempt } = await bench.begun(burst);
   bench.limit({ promoteMs: 200 });
   const health = 'GET /v1/sys/health';
@@ -109,7 +109,7 @@ it('a cluster that is silent before the last share: the record has nothing, sinc
   expect([silent.hits > 0, entries()]).toEqual([true, []]);
 });
 
-it('a number that the record has for another token lets no share be given, and leaves that token there', async () => {
+it('no share is given if the record has its number for another token, and that token stays there', async () => {
   const id = randomUUID();
   await bench.ledger.write({
     ...({
@@ -132,7 +132,7 @@ it('a number that the record has for another token lets no share be given, and l
   expect(entries()).toEqual([expect.objectContaining({ id, state: 'kept', sealed: 'sealed' })]);
 });
 
-it('what a worker that died could not tell is told by the next one, and so is a root token that no result has', async () => {
+it('an alarm that a lost worker could not send is sent by the next one, and so is a root token that no result has', async () => {
   const { ledger } = bench;
   const entry: LedgerEntry = {
     ...({ version: 1, deployment: DEPLOYMENT, cluster: 'west', clusterId: 'id', cid: burst.ceremony.cid } as const),

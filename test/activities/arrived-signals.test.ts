@@ -11,7 +11,7 @@ import { envelopeOf } from '../support/people';
 /** Grace and ada are attested by the server; henry signs, and olga claims who she is. */
 const ATTESTED: Readonly<Record<string, string>> = { grace: 'user:grace', ada: 'user:ada' };
 
-describe("the server's record of who sent a signal", () => {
+describe('the record of the server about the sender of a signal', () => {
   let bench: ActivityBench;
   let plan: SignedPlan['plan'];
   openBench((opened) => (bench = opened), {
@@ -50,7 +50,7 @@ describe("the server's record of who sent a signal", () => {
       arrived,
     });
 
-  it('lets an approval count: the n-th signal of a name is the n-th event of that name, with the same content', async () => {
+  it('counts an approval: the n-th signal of a name is the n-th event of that name, with the same content', async () => {
     const own = approval('grace');
     bench.history = {
       events: [
@@ -72,21 +72,21 @@ describe("the server's record of who sent a signal", () => {
   it.each([
     ['somebody else sent it', 'user:henry', 'the server recorded somebody else as its sender'],
     ['the server records nobody', undefined, 'is authentication on?'],
-  ] as const)('refuses an approval where %s', async (_why, principal, why) => {
+  ] as const)('refuses an approval if %s', async (_why, principal, why) => {
     bench.history = { events: [signaled('approve', approval('grace'), principal)] };
     const { satisfied, verdicts } = await check([1]);
     expect(satisfied).toBe(false);
     expect(verdicts).toMatchObject([{ accepted: false, text: expect.stringContaining(why) as string }]);
   });
 
-  it('what an input says to have counted is read and verified again: it counts as the history has it, or not at all', async () => {
+  it('an approval that an input claims is read and verified again: it counts as the history has it, or not at all', async () => {
     bench.history = { events: [signaled('approve', approval('grace'), 'user:henry')] };
     expect((await check([], [1])).satisfied).toBe(false);
     expect((await check([], [2])).satisfied).toBe(false);
     await expect(check([2])).rejects.toThrow('no such signal');
   });
 
-  it('is of a type and a name: the same name of another type is somebody else', async () => {
+  it('has a type and a name: the same name with another type is a different sender', async () => {
     const sent = (type: string) => ({
       ...signaled('approve', approval('grace')),
       principal: { type, name: 'user:grace' },
@@ -126,18 +126,21 @@ describe("the server's record of who sent a signal", () => {
       ['user:ada', { code: 'accepted', holder: { name: 'ada', how: 'principal' } }],
       ['user:bert', { code: 'wrong-signer' }],
       [undefined, { code: 'wrong-signer', text: expect.stringContaining('is authentication on?') as string }],
-    ])('attests shares, and a holder without it learns why: %s', async (principal, verdict) => {
-      bench.history = { events: [signaled('share', own, principal)] };
-      const { verdicts } = await bench.call('openEnvelopes', {
-        deployment: DEPLOYMENT,
-        ceremony,
-        held: [],
-        arrived: [1],
-      });
-      expect(verdicts).toMatchObject([verdict]);
-    });
+    ])(
+      'attests shares, and the receipt of a holder without an attestation says why: %s',
+      async (principal, verdict) => {
+        bench.history = { events: [signaled('share', own, principal)] };
+        const { verdicts } = await bench.call('openEnvelopes', {
+          deployment: DEPLOYMENT,
+          ceremony,
+          held: [],
+          arrived: [1],
+        });
+        expect(verdicts).toMatchObject([verdict]);
+      },
+    );
 
-    it('is read again where a share is used: an envelope that nobody, or somebody else, sent makes no token', async () => {
+    it('is read again when a share is used: an envelope that nobody, or somebody else, sent makes no token', async () => {
       const others = await bench.envelopes(ceremony.invitation, ['bert', 'cleo']);
       const generate = (principal: string | undefined) => {
         const documents = others.map((document) => signaled('share', { document }));
@@ -161,7 +164,7 @@ describe("the server's record of who sent a signal", () => {
     });
   });
 
-  it('in a laboratory a claim that is pasted again counts from then: nobody vouches for the first one either', async () => {
+  it('in a laboratory a claim that is pasted again counts from then: the first one is unverified too', async () => {
     const own = approval('olga');
     const longAgo = Date.now() - 9 * 3_600_000;
     const demote = () => bench.failure('demotePrimary', drDemotion({ plan, approvals: [own] }));
@@ -175,7 +178,7 @@ describe("the server's record of who sent a signal", () => {
     bench.service.heal();
   });
 
-  it('is read again by the activity that demotes: what arrives in its input proves nothing', async () => {
+  it('is read again by the activity that demotes: the values in its input are no proof', async () => {
     const own = approval('grace');
     const numbered = (...arrivals: readonly number[]) => drDemotion({ plan, approvals: { plan: arrivals } });
     const demote = (...arrivals: readonly number[]) => bench.failure('demotePrimary', numbered(...arrivals));

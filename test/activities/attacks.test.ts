@@ -45,7 +45,7 @@ const GOES_ON: readonly string[] = [
 ];
 
 describe('every activity', () => {
-  it('is listed with what guards it: a new one makes somebody think', () => {
+  it('is listed with its guard, so that a new one needs a decision', () => {
     expect(Object.keys(bench.activities).sort()).toEqual(Object.keys(GUARDS).sort());
   });
 
@@ -191,83 +191,86 @@ describe('an activity that needs an approval', () => {
     return [name as Name, { ...TRIED[tried]?.(), token, ...(kind !== undefined && { kind }) }];
   }
 
-  it('is tried here, whichever it is, and for both kinds of replication', () => {
+  it('is tested here, for both kinds of replication', () => {
     const kinds = (name: string) =>
       new Set(names.filter((each) => each.startsWith(`${name} `)).map((each) => each.split(' ')[1]));
     expect([...new Set(names.map((each) => each.split(' ')[0]))].sort()).toEqual(guardedBy('approval').sort());
     for (const name of guardedBy('approval')) expect([name, [0, 2].includes(kinds(name).size)]).toEqual([name, true]);
   });
 
-  it.each(names)('%s refuses every plan and approval that was made up or copied, and sends nothing', async (tried) => {
-    const [name, input] = attempt(tried);
-    if (tried.startsWith('forgetPrimary'))
-      for (const [kind, each] of [
-        ['dr', 'west'],
-        ['performance', 'europe'],
-      ] as const)
-        revokeSecondary(bench.cluster('east'), kind, bench.cluster(each).clusterId);
-    // A plan is made with a write beside the marker.
-    let plan = OF_SWITCHOVER.includes(tried) ? (await bench.authority()).plan : undefined;
-    const before = bench.changes();
-    const failure = (authority: SignedPlan | undefined) =>
-      bench.failure(name as never, { deployment: DEPLOYMENT, ...input, authority } as never);
-    const refuses = async (authority: SignedPlan) => {
-      const failed = await failure(authority);
-      expect([name, failed.code, failed.retryable]).toEqual([name, 'NOT_APPROVED', false]);
-      return failed;
-    };
+  it.each(names)(
+    '%s refuses every plan and approval that was made up or copied, and sends no request',
+    async (tried) => {
+      const [name, input] = attempt(tried);
+      if (tried.startsWith('forgetPrimary'))
+        for (const [kind, each] of [
+          ['dr', 'west'],
+          ['performance', 'europe'],
+        ] as const)
+          revokeSecondary(bench.cluster('east'), kind, bench.cluster(each).clusterId);
+      // A plan is made with a write beside the marker.
+      let plan = OF_SWITCHOVER.includes(tried) ? (await bench.authority()).plan : undefined;
+      const before = bench.changes();
+      const failure = (authority: SignedPlan | undefined) =>
+        bench.failure(name as never, { deployment: DEPLOYMENT, ...input, authority } as never);
+      const refuses = async (authority: SignedPlan) => {
+        const failed = await failure(authority);
+        expect([name, failed.code, failed.retryable]).toEqual([name, 'NOT_APPROVED', false]);
+        return failed;
+      };
 
-    // The plan is the attacker's own, and says exactly what he is about to do.
-    const operations: AllowedOperation[] = [];
-    while (plan === undefined) {
-      const own = documentOf(operations);
-      const missing = learn(await refuses({ plan: own, approvals: [] }));
-      if (missing === undefined) plan = own;
-      else operations.push(missing);
-      expect(operations.length).toBeLessThan(4);
-    }
-    const refused = await refuses({ plan, approvals: [] });
-    const [, gate = ''] = /^gate (\S+) is missing/.exec(String(refused.details['observed'])) ?? [];
-    expect([name, GATE_NAMES.includes(gate as never)]).toEqual([name, true]);
-    for (const operation of operations.slice(-1)) expect(operation.gate).toBe(gate);
-    gates.set(tried, gate);
-    plans.set(tried, plan);
+      // The plan is the attacker's own, and says exactly what he is about to do.
+      const operations: AllowedOperation[] = [];
+      while (plan === undefined) {
+        const own = documentOf(operations);
+        const missing = learn(await refuses({ plan: own, approvals: [] }));
+        if (missing === undefined) plan = own;
+        else operations.push(missing);
+        expect(operations.length).toBeLessThan(4);
+      }
+      const refused = await refuses({ plan, approvals: [] });
+      const [, gate = ''] = /^gate (\S+) is missing/.exec(String(refused.details['observed'])) ?? [];
+      expect([name, GATE_NAMES.includes(gate as never)]).toEqual([name, true]);
+      for (const operation of operations.slice(-1)) expect(operation.gate).toBe(gate);
+      gates.set(tried, gate);
+      plans.set(tried, plan);
 
-    // All at once: if any of them counted, this would not be refused.
-    const all = await refuses({ plan, approvals: await forgeries(gate, plan.digest) });
-    expect(all.details['observed']).toBe(refused.details['observed']);
-    // A plan that is approved, and then read as another one.
-    const other = documentOf(operations, { reason: 'something else' });
-    const approvals = await byBoth(gate, plan.digest);
-    for (const swapped of [{ ...other, digest: plan.digest }, other, { ...plan, text: `${plan.text} ` }])
-      await refuses({ plan: swapped, approvals });
-    // Approved, and so long ago that nothing is begun with it.
-    if (!GOES_ON.includes(name)) {
-      bench.signaled('approve', approvals, undefined, Date.now() - 24 * 3_600_000);
-      expect((await refuses({ plan, approvals })).details['about']).toBe('approvals too old');
-      bench.history = { events: [] };
-    }
-    // Approved, and then no plan of this deployment, or none that can be read; rejected by one beside two who approve.
-    const unread = [
-      documentOf(operations, { deployment: 'billing' }),
-      documentOf(operations, { force: true }),
-      planWith('{'),
-    ];
-    for (const each of unread) await refuses({ plan: each, approvals: await byBoth(gate, each.digest) });
-    const rejection = await bench.approval(gate, plan.digest, 'grace', { verdict: 'reject' });
-    await refuses({ plan, approvals: [...approvals, rejection] });
-    // Approved by the one who asked for it, where the policy excludes him.
-    const own = documentOf(operations, { requestedBy: 'grace' });
-    if (operations.length > 0)
-      await refuses({ plan: own, approvals: [await bench.approval(gate, own.digest, 'grace')] });
-    expect((await failure(undefined)).code).toMatch(/^(NOT_APPROVED|INTERNAL)$/);
-    // That of a switchover was not made up here: it has operations of its own.
-    const { operations: ofPlan } = JSON.parse(plan.text) as { readonly operations: readonly AllowedOperation[] };
-    // A snapshot is of one cluster, whatever the other side of its demotion.
-    const bound = name === 'takeSnapshot' ? ofPlan.map(({ with: _with, ...operation }) => operation) : ofPlan;
-    await refusesOtherClusters(name, bound, input);
-    expect(bench.changes().slice(before.length)).toEqual([]);
-  });
+      // All at once: if any of them counted, this would not be refused.
+      const all = await refuses({ plan, approvals: await forgeries(gate, plan.digest) });
+      expect(all.details['observed']).toBe(refused.details['observed']);
+      // A plan that is approved, and then read as another one.
+      const other = documentOf(operations, { reason: 'something else' });
+      const approvals = await byBoth(gate, plan.digest);
+      for (const swapped of [{ ...other, digest: plan.digest }, other, { ...plan, text: `${plan.text} ` }])
+        await refuses({ plan: swapped, approvals });
+      // Approved, and so long ago that nothing is begun with it.
+      if (!GOES_ON.includes(name)) {
+        bench.signaled('approve', approvals, undefined, Date.now() - 24 * 3_600_000);
+        expect((await refuses({ plan, approvals })).details['about']).toBe('approvals too old');
+        bench.history = { events: [] };
+      }
+      // Approved, and then no plan of this deployment, or none that can be read; rejected by one beside two who approve.
+      const unread = [
+        documentOf(operations, { deployment: 'billing' }),
+        documentOf(operations, { force: true }),
+        planWith('{'),
+      ];
+      for (const each of unread) await refuses({ plan: each, approvals: await byBoth(gate, each.digest) });
+      const rejection = await bench.approval(gate, plan.digest, 'grace', { verdict: 'reject' });
+      await refuses({ plan, approvals: [...approvals, rejection] });
+      // Approved by the one who asked for it, where the policy excludes him.
+      const own = documentOf(operations, { requestedBy: 'grace' });
+      if (operations.length > 0)
+        await refuses({ plan: own, approvals: [await bench.approval(gate, own.digest, 'grace')] });
+      expect((await failure(undefined)).code).toMatch(/^(NOT_APPROVED|INTERNAL)$/);
+      // That of a switchover was not made up here: it has operations of its own.
+      const { operations: ofPlan } = JSON.parse(plan.text) as { readonly operations: readonly AllowedOperation[] };
+      // A snapshot is of one cluster, whatever the other side of its demotion.
+      const bound = name === 'takeSnapshot' ? ofPlan.map(({ with: _with, ...operation }) => operation) : ofPlan;
+      await refusesOtherClusters(name, bound, input);
+      expect(bench.changes().slice(before.length)).toEqual([]);
+    },
+  );
 
   /** Every operation of the table, approved at every gate by two people, for another cluster behind the same name. */
   async function refusesOtherClusters(
@@ -293,7 +296,7 @@ describe('an activity that needs an approval', () => {
     }
   }
 
-  it('takes the same plan with true approvals: it was the approvals that were missing', async () => {
+  it('accepts the same plan with genuine approvals: only the approvals were missing', async () => {
     for (const tried of ['demotePrimary dr former', 'startDrReindex', 'disableSecondary dr', 'fenceLostPrimary']) {
       const [name, given] = attempt(tried);
       const plan = plans.get(tried);
@@ -349,7 +352,7 @@ describe('an input', () => {
     expect(failure.message).not.toContain('..');
   });
 
-  it('every activity refuses a name that is none, and repeats nothing of it', async () => {
+  it('every activity refuses an invalid name, and does not repeat it', async () => {
     for (const name of Object.keys(bench.activities) as Name[]) {
       const failure = await refused(name, { deployment: '../etc', cluster: 7, workflowId: 7, signals: 7 });
       expect([name, failure.code]).toEqual([name, 'INVALID_INPUT']);

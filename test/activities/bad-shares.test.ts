@@ -47,7 +47,7 @@ const burst = (envelopes: readonly string[]) => ({
   envelopes,
 });
 
-it('a share of another cluster, which nobody can tell before the threshold, is proven once a further share is there', async () => {
+it('a share of another cluster, which is undetectable before the threshold, is proven wrong once a further share is there', async () => {
   const foreign = await envelope('ada', shareOfNorth());
   const failure = await bench.generationFailure(burst([foreign, ...held]));
   expect(failure).toMatchObject({ code: 'SHARES_REJECTED', retryable: false });
@@ -59,7 +59,7 @@ it('a share of another cluster, which nobody can tell before the threshold, is p
   );
 });
 
-it('two bad ones among five are found, and told only where each is proven', async () => {
+it('two wrong ones among five are found, and each is reported only once it is proven', async () => {
   const first = await bench.generate(burst(await envelopesOf(FIVE, ['ada', 'bert'])));
   expect([...first.badShares].sort()).toEqual(['ada', 'bert']);
   await bench.forgetTokens();
@@ -76,7 +76,7 @@ describe('over the whole of a run', () => {
     return (given() - before) / 3;
   };
 
-  it('a set that was rejected is not tried again with the same envelopes: a correction is, and what was seen counts', async () => {
+  it('a rejected set is not tried again with the same envelopes; a correction is tried, and earlier results count', async () => {
     const four = await envelopesOf(FIVE.slice(0, 4), ['ada', 'bert']);
     const held = bench.shares(four);
     const fails = () => bench.generationFailure({ ...burst(four), held });
@@ -86,7 +86,7 @@ describe('over the whole of a run', () => {
     expect(failure).toMatchObject({ code: 'SHARES_REJECTED', retryable: false });
     const tried = '4 of 4 possible sets tried, all rejected; holders: ada, bert, cleo, dora';
     expect(failure.details['observed']).toBe(tried);
-    for (const told of ['it is not known which', 'No set is tried twice'])
+    for (const told of ['which one is unknown', 'No set is tried twice'])
       expect(failure.details['next']).toContain(told);
     // Of six sets with the further share three have one bad share, one has both, and the first without any works.
     bench.shares([await envelope('emil')], held);

@@ -40,25 +40,25 @@ describe('readiness', () => {
   };
   const emptied = { capabilities: { [PROMOTE]: ['deny'], [UPDATE_PRIMARY]: ['deny'] } };
 
-  it('shows what is left, when it was made, and that it has its rights', () => {
+  it('shows its remaining TTL, its creation time, and that it has its rights', () => {
     expect(point({})).toMatchObject({ verdict: 'ok', observed: '20000 s left, with its rights' });
   });
 
-  it('is red after the kill switch where people rely on the token, although it lives on', () => {
+  it('fails after the kill switch if people rely on the token, although it is still valid', () => {
     expect(point(emptied)).toMatchObject({ verdict: 'fail', observed: holding('deny') });
     expect(point(emptied, deployment('batch', false))).toMatchObject({ verdict: 'fail' });
     expect(point(emptied, deployment('ceremony'))).toMatchObject({ verdict: 'warn' });
     expect(point({ usable: false, error: 'PERMISSION_DENIED' })).toMatchObject({ verdict: 'fail' });
   });
 
-  it('that ends soon is red where it lets the calls of a ceremony in, though the holders are always asked', () => {
+  it('that expires soon fails if it authorizes the calls of a ceremony, though the holders are always asked', () => {
     const ending = { ttlSeconds: 1_000 };
     expect(point(ending, deployment('ceremony'))).toMatchObject({ verdict: 'warn' });
     expect(point(ending, deployment('ceremony'), true)).toMatchObject({ verdict: 'fail' });
     expect(point(emptied, deployment('ceremony'), true)).toMatchObject({ verdict: 'warn' });
   });
 
-  it('warns where the rotation is overdue, before the token ends', () => {
+  it('warns if the rotation is overdue, before the token expires', () => {
     expect(point({ ttlSeconds: 7_000 })).toMatchObject({ verdict: 'warn' });
     expect(point({ ttlSeconds: 1_000 })).toMatchObject({ verdict: 'fail' });
   });
@@ -68,8 +68,8 @@ it.each([
   ['it cannot be used', { ...GOOD, usable: false }, true],
   ['it is no batch token', { ...GOOD, type: 'service' }, true],
   ['it lacks a right', { ...GOOD, capabilities: { [PROMOTE]: ['update'] } }, true],
-  ['less than half of its life is left', { ...GOOD, ttlSeconds: 14_000 }, true],
-  ['more than half of its life is left', { ...GOOD, ttlSeconds: 15_000 }, false],
+  ['less than half of its TTL is left', { ...GOOD, ttlSeconds: 14_000 }, true],
+  ['more than half of its TTL is left', { ...GOOD, ttlSeconds: 15_000 }, false],
 ] as const)('whether a rotation is due: %s', (_name, present, due) => {
   expect(judgeDue(present, neededGrants(false), { ttlMs: 28_800_000 }).due).toBe(due);
 });
@@ -90,7 +90,7 @@ describe('on a simulated deployment', () => {
   const rotation = () => bench.assess('batchTokenRotation');
   const failed = async () => failing(await rotation()).map(({ name }) => name);
 
-  it('before 2.0 nothing proves it on the secondary; where the record cannot be written none is made', async () => {
+  it('before 2.0 no check proves it on the secondary; if the record cannot be written none is created', async () => {
     bench.recordServer.failure = new Error('silent');
     await bench.refused('rotateBatchToken', asked, 'RECORD_UNAVAILABLE');
     expect(bench.calls('east', 'auth/token/create/runbooks-batch')).toBe(0);
@@ -101,7 +101,7 @@ describe('on a simulated deployment', () => {
     await bench.refusedUnsent('rotateBatchToken', { ...asked, cluster: 'west' }, 'PRECONDITION_FAILED');
   });
 
-  it('one with a policy beside its own is not kept, whatever made it so', async () => {
+  it('one with a policy beside its own is not kept, whatever added it', async () => {
     const before = await inRecord();
     const data = { type: 'batch', orphan: true, ttl: 28_800, policies: ['default', 'runbooks-batch', 'everything'] };
     bench.service.faults.add({
@@ -114,7 +114,7 @@ describe('on a simulated deployment', () => {
     expect(await inRecord()).toEqual(before);
   });
 
-  it('while a run is in its outage, and while the primary says nothing, the token that is there stays', async () => {
+  it('during an outage of a run, and while the primary does not answer, the existing token stays', async () => {
     const before = await inRecord();
     const open = { type: 'drSwitchover', runId: 'another-run' };
     bench.openRuns = new Map([[`deployment:${DEPLOYMENT}`, { ...open, memo: { phase: 'outage' } }]]);
@@ -137,7 +137,7 @@ describe('on a simulated deployment', () => {
     expect(before).toBeDefined();
   });
 
-  it('is of no use to another deployment or set, nor once it has ended', async () => {
+  it('is rejected for another deployment or set, and once it has expired', async () => {
     const { records, sealKeyring } = bench;
     const moved = { 'kept-batch-token:other': await inRecord() };
     await bench.records.change(DEPLOYMENT, () => ({ put: moved }));
@@ -158,7 +158,7 @@ describe('on a simulated deployment', () => {
     });
   });
 
-  it('a look from a shell, which has neither record nor seal keys, knows nothing of it, and refuses nothing for that', async () => {
+  it('a check from a shell, which has neither record nor seal keys, reports the token as unknown and does not fail', async () => {
     Object.assign(findDeployment(bench.inventory, DEPLOYMENT).ceremony, { tokenSource: 'batch' });
     const points = await assessService(bench.inventory, log, DEPLOYMENT, AbortSignal.timeout(30_000));
     const told = points.filter(({ id }) => id.startsWith('batch-token'));
@@ -171,7 +171,7 @@ describe('on a simulated deployment', () => {
   });
 });
 
-describe('without a primary a batch token counts only as far as a primary proved it before', () => {
+describe('without a primary a batch token counts only as far as a primary confirmed it before', () => {
   const KEY = 'batch-token:west';
   let bench: ActivityBench;
   let proof: Readonly<Record<string, unknown>>;
@@ -234,7 +234,7 @@ describe('without a primary a batch token counts only as far as a primary proved
     bench.service.advanceClock(5_000);
   });
 
-  it('readiness keeps what the primary says of it, and never the token', async () => {
+  it('readiness keeps the answer of the primary about it, and never the token', async () => {
     expect(Object.keys(proof).sort()).toEqual(['at', 'capabilities', 'digest', 'endsAt']);
     const { source, warnings, digest } = await assess();
     expect(source).toBe('batch');
@@ -247,7 +247,7 @@ describe('without a primary a batch token counts only as far as a primary proved
     expect((await assess()).digest).toBe(digest);
   });
 
-  it('what the primary refuses, or gives no rights, is proven no more; a token that cannot be read proves nothing', () => {
+  it('a token that the primary refuses, or that lacks rights, is no longer proven; a token that cannot be read is not proven', () => {
     expect(withdrawn.map(([is]) => is)).toEqual(withdrawn.map(([, should]) => should));
   });
 
@@ -270,7 +270,7 @@ describe('without a primary a batch token counts only as far as a primary proved
     expect(warnings).toContainEqual(expect.stringMatching(new RegExp(`batch token of west is not used: .*${why}`)));
   });
 
-  it('asked for by name it is used without a proof, and the approvers see that nothing is known of it', async () => {
+  it('a token that is requested by name is used without a proof, and the approvers see that it is unverified', async () => {
     const { source, preconditions } = await assess({ tokenSource: 'batch' });
     expect(source).toBe('batch');
     expect(preconditions.find(({ name }) => name === 'batch token')).toMatchObject({ verdict: 'not-checkable' });

@@ -46,18 +46,18 @@ describe('the loss bound of a failover', () => {
     expect(codes).toContain('samples-not-attested');
   });
 
-  it('rests on what the sampler attested', async () => {
+  it('rests on attested samples of the sampler', async () => {
     const { loss, codes } = await assess(sampling);
     expect(loss).toBe('bounded');
     expect(codes).not.toContain('samples-not-attested');
   });
 
-  it('is not taken from another deployment or from a result whose mark belongs to another content', async () => {
+  it('is not taken from another deployment or from a result whose mark belongs to other content', async () => {
     expect((await assess({ ...sampling, to: sampling.to + 1 })).loss).toBe('unknown');
     expect((await assess({ ...sampling, from: 0 })).loss).toBe('unknown');
   });
 
-  it('is sampled fewer times of many clusters, so that Temporal takes the result', async () => {
+  it('is sampled fewer times of many clusters, so that Temporal accepts the result', async () => {
     const silent = { entry: { name: 'any' }, client: { forgetActiveNode: () => undefined } };
     const all = jest.spyOn(Clusters.prototype, 'all').mockReturnValue(Array(900).fill(silent) as ClusterAccess[]);
     const { samples } = await bench.call('sampleWal', { deployment: DEPLOYMENT, samples: 200, everyMs: 0 });
@@ -83,19 +83,19 @@ describe('the last change of the primary', () => {
   const coolDown = async (to = 'west') =>
     (await bench.assess('drSwitchover', { to })).preconditions.find(({ name }) => name.startsWith('cool-down'));
 
-  it('is what the activity that promoted noted in the record', async () => {
+  it('is read from the note of the promoting activity in the record', async () => {
     expect(await coolDown()).toMatchObject({ verdict: 'ok', observed: 'none' });
     await bench.switchOver(await bench.authority());
     const observed = expect.stringMatching(/^drSwitchover .* ago/) as string;
     expect(await coolDown('east')).toMatchObject({ verdict: 'fail', observed });
   });
 
-  it('is not known where the record does not tell it; a promotion is not held back by that', async () => {
+  it('is unknown if the record does not have it, which does not delay a promotion', async () => {
     bench.recordServer.failure = new Error('silent');
     expect(await coolDown('east')).toMatchObject({ verdict: 'not-checkable' });
     // A token that is kept is not known either: the holders are asked, and the plan says why.
     const { plan } = await bench.assess('drSwitchover', { to: 'east' });
-    expect(plan?.text).toContain('so it is not known whether it keeps an operation token of east');
+    expect(plan?.text).toContain('unknown whether it keeps an operation token of east');
     await notePrimaryChange({ records: bench.records, log: pino({ level: 'silent' }) }, DEPLOYMENT, {
       ...{ runbook: 'drSwitchover', runId: 'r', cluster: 'west', at: Date.now() },
     });
@@ -107,7 +107,7 @@ describe('readiness', () => {
   let bench: ActivityBench;
   openBench((opened) => (bench = opened));
 
-  it('is compared with the last check that the record has', async () => {
+  it('is compared with the last check in the record', async () => {
     const first = await bench.readiness();
     expect(first.changes).toEqual([]);
     // Keys on a disk, and no laboratory.

@@ -19,13 +19,13 @@ function cutOff(): void {
   bench.limit({ serviceReadyMs: 500, streamingMs: 300, heartbeatAgeMs: 1_000 });
 }
 
-it('is ready for reads, and says that it is to follow; a DR primary of its own has nothing to follow', async () => {
+it('is ready for reads, and reports that it is to follow; a DR primary of its own has no primary to follow', async () => {
   expect(await bench.call('awaitServiceReady', { ...europe, kind: 'dr' })).toMatchObject({ followsPrimary: true });
   const east = await bench.call('awaitServiceReady', { ...europe, cluster: 'east', kind: 'dr' });
   expect(east).not.toHaveProperty('followsPrimary');
 });
 
-it('follows once it streams from a primary that is alive; else people read what it cannot do, and stop nothing', async () => {
+it('follows once it streams from a working primary; otherwise people read what it cannot do, and no step is blocked', async () => {
   expect(await bench.call('awaitPerformancePrimary', europe)).toHaveProperty('followsAt');
   cutOff();
   const seen = await bench.call('awaitPerformancePrimary', europe);

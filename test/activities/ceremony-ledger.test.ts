@@ -36,19 +36,19 @@ const states = () => entries().map(({ state }) => state);
 const inSlot = async () =>
   ((await (await fetch(`${bench.cluster('west').apiAddress}${BASE}/attempt`)).json()) as { started: boolean }).started;
 
-it('holds the sealed token, before the run is told', async () => {
+it('holds the sealed token before the run gets it', async () => {
   const { token } = await generate();
   expect(entries()).toEqual([expect.objectContaining({ state: 'alive', sealed: token, cid: burst.ceremony.cid })]);
 });
 
-it('that cannot be written after the burst costs no token: it is held, and the finding says so', async () => {
+it('that cannot be written after the burst loses no token: the token is held, and the finding says so', async () => {
   bench.service.faults.add({ endpoint: GIVE, skip: 2, action: breakRecord });
   const { token, findings } = await generate();
   expect(token).toBeTruthy();
   expect(findings).toEqual([expect.objectContaining({ code: 'token-not-in-record', severity: 'critical' })]);
 });
 
-it('that cannot be written once after the burst has the token all the same', async () => {
+it('that fails once after the burst still gets the token', async () => {
   bench.service.faults.add({
     endpoint: GIVE,
     skip: 2,
@@ -63,7 +63,7 @@ it('that cannot be written once after the burst has the token all the same', asy
   expect([findings, entries()]).toEqual([[], [expect.objectContaining({ state: 'alive', sealed: token })]]);
 });
 
-describe('what became of an attempt is found out by any worker, without the keys', () => {
+describe('the fate of an attempt is found out by any worker, without the keys', () => {
   const about = () => ({ deployment: DEPLOYMENT, cluster: 'west', ceremony: burst.ceremony });
   const settle = (attempt: OwnAttempt | undefined, mayBeSent: boolean) =>
     bench.call('settleGeneration', { ...about(), attempt, mayBeSent });
@@ -97,7 +97,7 @@ describe('what became of an attempt is found out by any worker, without the keys
     expect([writes, states()]).toEqual([3, []]);
   });
 
-  it('one of which the run knows nothing is ended too: its key says whose it is', async () => {
+  it('one that the run has no note of is cancelled too: its key identifies it', async () => {
     await started();
     expect([await settle(undefined, false), await inSlot()]).toEqual([{ next: 'again', findings: [] }, false]);
   });
@@ -126,7 +126,7 @@ describe('what became of an attempt is found out by any worker, without the keys
     expect((await settle({ ...attempt, id: randomUUID() }, false)).findings).toMatchObject([left]);
   });
 
-  it('one that cannot be cancelled after a last share whose answer is lost: both are told', async () => {
+  it('one that cannot be cancelled after a last share whose answer is lost: both are reported', async () => {
     await cancelled();
     bench.service.faults.add({ endpoint: GIVE, skip: 2, action: 'reset' });
     bench.service.faults.add({ endpoint: CANCEL, action: { status: 500 } });
@@ -134,7 +134,7 @@ describe('what became of an attempt is found out by any worker, without the keys
     expect(findings).toMatchObject([ORPHAN, { code: 'attempt-not-cancelled' }]);
   });
 
-  it('one of which a worker told, that died before it said so: told again, and its slot is freed', async () => {
+  it('one that a worker reported before it was lost is reported again, and its slot is freed', async () => {
     const attempt = await started();
     bench.service.faults.add({ endpoint: CANCEL, action: { status: 500 } });
     expect((await settle(attempt, true)).findings).toMatchObject([ORPHAN, { code: 'attempt-not-cancelled' }]);
@@ -169,7 +169,7 @@ describe('what became of an attempt is found out by any worker, without the keys
     expect([how, states()]).toEqual([ended, []]);
   });
 
-  it('one whose last share is noted may have a token, whatever the run says of it', async () => {
+  it('one whose last share is noted may have a token, whatever the run says about it', async () => {
     const attempt = await started();
     const { clusterId } = bench.cluster('west');
     const noted = { version: 1, ...bench.run, deployment: DEPLOYMENT, cluster: 'west', clusterId } as const;
@@ -181,14 +181,14 @@ describe('what became of an attempt is found out by any worker, without the keys
     expect(states()).toEqual(['orphan']);
   });
 
-  it('one on a cluster that was promoted meanwhile: it has none any more', async () => {
+  it('one on a cluster that was promoted meanwhile no longer has a token', async () => {
     const attempt = await started();
     const promoted = { status: 400, errors: ['DR operation tokens can only be generated on a DR secondary'] };
     bench.service.faults.add({ endpoint: READ, action: promoted, times: Infinity });
     expect((await settle(attempt, false)).findings).toEqual([]);
   });
 
-  it('none of another run: the invitation says whose it is', async () => {
+  it('attempts of another run are left alone: the invitation identifies their run', async () => {
     const attempt = await started();
     const run = { ...bench.run, rid: 'another' };
     const failure = await bench.failure('settleGeneration', { ...about(), attempt, mayBeSent: true }, { run });
@@ -196,7 +196,7 @@ describe('what became of an attempt is found out by any worker, without the keys
   });
 });
 
-it('settles nothing that its owner, who was thought dead, writes meanwhile', async () => {
+it('leaves open what an owner that seemed lost writes meanwhile', async () => {
   const owner = new TokenLedger(bench.recordsOfAWorker());
   const alive: LedgerEntry = {
     ...({ version: 1, id: randomUUID(), deployment: DEPLOYMENT, cluster: 'west', clusterId: 'id' } as const),
@@ -213,13 +213,13 @@ it('settles nothing that its owner, who was thought dead, writes meanwhile', asy
   expect(entries()).toEqual([alive]);
 });
 
-it('keeps nothing of a generation that certainly made nothing, nor its slot', async () => {
+it('keeps no entry of a generation that certainly produced no token, nor its slot', async () => {
   const bad = await bench.envelopes(burst.ceremony.invitation, ['ada'], { ada: '11'.repeat(33) });
   const failure = await bench.generationFailure({ ...burst, envelopes: [...bad, ...burst.envelopes.slice(1)] });
   expect([failure.code, states(), await inSlot()]).toEqual(['SHARES_REJECTED', [], false]);
 });
 
-it('keeps the orphan where it could not be read what the last share did', async () => {
+it('keeps the orphan if the effect of the last share could not be read', async () => {
   const before = living();
   bench.service.faults.add({ endpoint: GIVE, skip: 2, action: 'lose-answer' });
   bench.service.faults.add({ endpoint: READ, skip: 2, action: { status: 403 } });

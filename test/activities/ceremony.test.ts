@@ -24,7 +24,7 @@ it('an invitation names the cluster, its uses, its holders and the threshold of 
 describe('the roster', () => {
   const roster = (ceremony: object) => ({ collectFor: '30m', useFor: '30m', ...ceremony });
 
-  it('names who has joined and says who stands by; the handle tells the workflow', async () => {
+  it('names who has joined and who stands by; the handle passes that to the workflow', async () => {
     const standBy = { standBy: ['dora', 'emil'], inviteStandByAfter: '7m' };
     const bench = await ActivityBench.start({
       deployment: { ceremony: roster({ holders: ['ada', 'bert', 'cleo'], ...standBy }) },
@@ -47,7 +47,7 @@ describe('the roster', () => {
     await bench.stop();
   });
 
-  it('is not asked where it is too short; the assessment says so before', async () => {
+  it('is not asked if it is too short; the assessment says so before', async () => {
     const bench = await ActivityBench.start({ deployment: { ceremony: roster({ holders: ['ada', 'bert'] }) } });
     const refused = await bench.ceremony([{ cluster: 'west', uses: USES }]).catch(failedOf);
     const told = expect.any(String) as string;
@@ -61,10 +61,10 @@ describe('the roster', () => {
 
 it.each([
   ['another cluster', { cluster: 'east' }, 'not a target of the invitation'],
-  ['a use that nobody was asked for', { uses: ['dr.disable'] }, 'dr.promote'],
+  ['a use that the holders were not asked for', { uses: ['dr.disable'] }, 'dr.promote'],
   ['no use', { uses: [] }, 'dr.promote'],
   ['one use more than was asked for', { uses: [...USES, 'dr.update-primary'] }, 'dr.promote'],
-])('a token for %s is refused, and nothing reaches the service', async (_name, more, observed) => {
+])('a token for %s is refused, and no request reaches the service', async (_name, more, observed) => {
   const before = bench.changes();
   const refused = await failure(more);
   expect(refused).toMatchObject({ code: 'DOCUMENT_INVALID', retryable: false });
@@ -72,7 +72,7 @@ it.each([
   expect(bench.changes()).toEqual(before);
 });
 
-it('where neither attempt nor seal are told at first, the seal is asked again for the threshold', async () => {
+it('if neither attempt nor seal report it at first, the seal is asked again for the threshold', async () => {
   const attempt = 'GET /v1/sys/replication/dr/secondary/generate-operation-token/attempt';
   bench.service.faults.add({ cluster: 'west', endpoint: attempt, action: { status: 400 }, times: Infinity });
   bench.service.faults.add({ cluster: 'west', endpoint: 'GET /v1/sys/seal-status', action: { status: 500 } });
@@ -80,7 +80,7 @@ it('where neither attempt nor seal are told at first, the seal is asked again fo
   expect(told).toMatchObject({ threshold: 3 });
 });
 
-it('the attempt tells how many key shares are needed: the seal of a standby tells what was before a rekey', async () => {
+it('the attempt reports how many key shares are needed: the seal of a standby reports the number from before a rekey', async () => {
   const body = { type: 'shamir', initialized: true, sealed: false, t: 2, n: 5, progress: 0, recovery_seal: false };
   const before = { status: 200, body } as const;
   bench.service.faults.add({ cluster: 'west', endpoint: 'GET /v1/sys/seal-status', action: before, times: Infinity });
@@ -88,7 +88,7 @@ it('the attempt tells how many key shares are needed: the seal of a standby tell
   expect(told).toMatchObject({ threshold: 3 });
 });
 
-it('too few shares, a share twice, envelopes of another ceremony, or made-up verdicts make no token', async () => {
+it('too few shares, a repeated share, envelopes of another ceremony, or made-up verdicts make no token', async () => {
   const before = bench.changes();
   const { envelopes } = burst;
   const { envelopes: foreign } = await bench.burst();
@@ -115,7 +115,7 @@ it('another run, and a run that was reset, cannot use the keys', async () => {
   expect(bench.changes()).toEqual(before);
 });
 
-it('envelopes are judged one by one, on arrival and where the keys are, without a share in any verdict', async () => {
+it('envelopes are checked one by one, on arrival and on the host of the keys, without a share in any verdict', async () => {
   const { ceremony, envelopes } = burst;
   const sent = [...envelopes, 'not an envelope', bench.person('dora').share, { document: envelopes[0] }];
   const arrived = bench.signaled('share', sent);
@@ -132,7 +132,7 @@ it('envelopes are judged one by one, on arrival and where the keys are, without 
   expect(unasked.verdicts[4]?.eventId).toBeDefined();
 });
 
-it('destroyed keys open nothing any more', async () => {
+it('destroyed keys no longer open anything', async () => {
   const gone = await bench.burst();
   // Where the sweeper, or an attempt whose answer was lost, came first nothing is left to do either.
   for (const text of ['keys of one round destroyed', 'already gone'])
@@ -145,7 +145,7 @@ describe('a run of somebody else on this host', () => {
   const round = (epoch: number, cid: string, run = bench.run) =>
     bench.ceremony([{ cluster: 'west', uses: USES }], { epoch, cid }, { run });
 
-  it("that gives the ID of a ceremony does not block its owner's next rounds, nor end them", async () => {
+  it('that gives the ID of a ceremony does not block the next rounds of its owner, nor end them', async () => {
     const own = await round(1, randomUUID());
     const theirs = await round(2, own.cid, stranger);
     const next = await round(2, own.cid);
@@ -158,7 +158,7 @@ describe('a run of somebody else on this host', () => {
     expect(await round(2, own.cid)).toMatchObject({ fingerprint: next.fingerprint });
   });
 
-  it('has no more than a bound of rounds at a time, and is refused plainly', async () => {
+  it('has a bounded number of rounds at a time, and is refused with a plain text', async () => {
     const many = { ...stranger, rid: 'many' };
     let made = 0;
     const last = await (async () => {

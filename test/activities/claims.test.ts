@@ -57,7 +57,7 @@ it.each<[string, string, (digest: string) => Promise<readonly unknown[]>]>([
       return Promise.resolve(claims);
     },
   ],
-])('nothing is demoted by %s', async (_what, observed, make) => {
+])('no cluster is demoted by %s', async (_what, observed, make) => {
   const plan = await planOf({ go: 'auto' });
   const authority: SignedPlan = { plan, approvals: await make(plan.digest) };
   const failure = await bench.failure('demotePrimary', drDemotion(authority));
@@ -67,7 +67,7 @@ it.each<[string, string, (digest: string) => Promise<readonly unknown[]>]>([
 });
 
 describe('two claims', () => {
-  it('open no gate; receipt and status say so, and what the person does instead', async () => {
+  it('open no gate; receipt and status say so, and name what the person does instead', async () => {
     const plan = await planOf();
     const about = { gate: 'plan', planDigest: plan.digest, requestedBy: 'olga', accepted: [] } as const;
     const check = (arrived: readonly number[]) =>
@@ -127,7 +127,7 @@ describe('a decision about a parked step', () => {
     expect(verdict?.text).toContain('--name ada --key-file YOUR-KEY-FILE`');
   });
 
-  it('is for those who may approve here and for the operators, and for nobody else of the inventory', async () => {
+  it('is for those who may approve here and for the operators, and for no other person of the inventory', async () => {
     const decide = async (name: string, action: 'retry' | 'leave') =>
       check(await decisionOf(bench.person(name), { ...bench.run, ...STEP, action }));
     expect(await decide('grace', 'leave')).toMatchObject({ accepted: true });
@@ -143,7 +143,7 @@ describe('a decision about a parked step', () => {
 });
 
 describe('gate force', () => {
-  it('needs two different people, whatever the inventory says', async () => {
+  it('needs two different people, even if the inventory asks for fewer', async () => {
     const { gates } = findDeployment(bench.inventory, DEPLOYMENT);
     const { force } = gates;
     Object.assign(gates, { force: { ...force, approvals: 1 } });
@@ -183,7 +183,7 @@ describe('an order to the whole run', () => {
     [{ to: 'wset' }, 'refused'],
     [{ alsoGone: ['nroth'] }, 'refused'],
     [{ fencing: 'hook' }, 'no-fence-hook'],
-  ])('whose failover is not this one (%j) is no second order beside a good one', async (other, code) => {
+  ])('whose failover is not this one (%j) does not count as the second order', async (other, code) => {
     const arrived = bench.signaled('takeOver', [
       asked(await order('grace')),
       { ...asked(await order('henry')), ...other },
@@ -219,7 +219,7 @@ describe('an order to the whole run', () => {
       }),
       'ada is only claimed',
     ],
-  ])('a run is not taken over by %s, where it arrives and where it is asked for', async (_what, made, why) => {
+  ])('a run is not taken over by %s, on arrival and when it is used', async (_what, made, why) => {
     const document = await made();
     expect(await checkOrder('takeOver', asked(document))).toMatchObject({
       accepted: false,
@@ -236,7 +236,7 @@ describe('an order to the whole run', () => {
     expect(['NOT_APPROVED', 'DOCUMENT_INVALID']).toContain(code);
   });
 
-  it('the answer to a take-over is the receipt of that take-over, whatever others are refused meanwhile', async () => {
+  it('the answer to a take-over is the receipt of that take-over, even if others are refused meanwhile', async () => {
     const request = async (verdict: string, text: string) => {
       const input = RUNBOOK_INPUTS.drFailover.parse(asked(await order('grace')));
       const [other] = bench.signaled('takeOver', [{ ...input, reason: 'a stranger' }]);
@@ -255,7 +255,7 @@ describe('an order to the whole run', () => {
     await expect(request('refused', 'it is no time for it')).rejects.toThrow('does not become the failover');
   });
 
-  it('a take-over without a document names the command that makes one, without the words of who asks for it', async () => {
+  it('a take-over without a document gets the command that makes one, without text of the requester', async () => {
     const reason = `x ${'FORGED '.repeat(40)}`;
     const input = RUNBOOK_INPUTS.drFailover.parse({ ...INPUT, reason });
     const where = { run: { ...bench.run, wid: 'a-failover', rid: 'its-run' } };
@@ -295,7 +295,7 @@ describe('an order to the whole run', () => {
   );
 });
 
-it('in a laboratory a claim opens a gate and decides, also to leave; in both it is called one', async () => {
+it('in a laboratory a claim opens a gate and decides, also to leave; in both it is shown as a claim', async () => {
   Object.assign(findDeployment(bench.inventory, DEPLOYMENT), { laboratory: true });
   const gate = 'plan' as const;
   const input = { deployment: DEPLOYMENT, gate, planDigest: 'a plan', requestedBy: 'olga', accepted: [] };

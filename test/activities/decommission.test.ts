@@ -40,12 +40,12 @@ function knows(primary: string, change: (known: readonly object[]) => readonly o
 }
 
 describe('approved as it is, and refused all the same', () => {
-  it('an id is revoked that the secondary of the plan has, and no other', async () => {
+  it('only the id of the secondary in the plan is revoked', async () => {
     const other = revoking(await decommissioning('revoke'), idOf('north'));
     await bench.refused('revokeSecondary', other, 'PRECONDITION_FAILED');
   });
 
-  it('a secondary forgets its primary that is not connected any more', async () => {
+  it('a secondary forgets a primary that is no longer connected', async () => {
     const input = await west('dr.update-primary', await decommissioning('revoke'));
     const told = { retryable: false, message: holding('is connected to its primary') };
     await bench.refused('forgetPrimary', input, 'PRECONDITION_FAILED', told);
@@ -57,8 +57,8 @@ describe('approved as it is, and refused all the same', () => {
   });
 });
 
-describe('what changed since the approval counts', () => {
-  it('a primary that knows another secondary than those that were approved is not disabled', async () => {
+describe('changes since the approval count', () => {
+  it('a primary that lists another secondary than those that were approved is not disabled', async () => {
     const authority = await teardown('dr', 'europe', 'disable');
     const back = knows('europe', (known) => [...known, { id: 'new', certificate: 'c', activated: false }]);
     await bench.refused('disablePrimary', { ...on('europe'), authority }, 'NOT_APPROVED', {
@@ -67,7 +67,7 @@ describe('what changed since the approval counts', () => {
     back();
   });
 
-  it('the only DR secondary that is still connected is not revoked, although another one was when it was approved', async () => {
+  it('the only DR secondary that is still connected is not revoked, although another one was connected at approval', async () => {
     const authority = await decommissioning('revoke');
     await bench.cluster('north').kill();
     bench.service.advanceClock(10_000);
@@ -95,7 +95,7 @@ describe('what changed since the approval counts', () => {
     back();
   });
 
-  it('the performance role of a DR secondary is not taken for disabled', async () => {
+  it('the performance role of a DR secondary does not count as disabled', async () => {
     const authority = await teardown('performance', 'europe', 'disable');
     const input = { ...on('europe-dr', 'performance'), authority };
     await bench.refused('disableSecondary', input, 'PRECONDITION_FAILED', {
@@ -103,12 +103,12 @@ describe('what changed since the approval counts', () => {
     });
   });
 
-  it('a secondary that is still connected is not gone', async () => {
+  it('a secondary that is still connected does not count as gone', async () => {
     bench.limit({ streamingMs: 300 });
     const gone = { ...on('east'), id: idOf('west'), secondary: 'west' };
     await bench.refused('awaitSecondaryGone', gone, 'CONFIRMATION_TIMEOUT', {
       retryable: false,
-      details: { observed: holding(`east knows ${idOf('west')} and is connected to it`) },
+      details: { observed: holding(`east lists ${idOf('west')} and is connected to it`) },
     });
     bench.limit();
   });
@@ -121,12 +121,12 @@ describe('a reindex is refused', () => {
     return { ...(await west(use, authority)), options, epochBefore: 0 };
   };
 
-  it('of which other options were approved', async () => {
+  it('if other options were approved', async () => {
     const other = await reindex('dr.reindex', { ...OPTIONS, skipFlush: true });
     await bench.refusedUnsent('startDrReindex', other, 'NOT_APPROVED');
   });
 
-  it('at the last look where no primary answers, although it was approved', async () => {
+  it('at the last check if no primary answers, although it was approved', async () => {
     const input = await reindex();
     await bench.cluster('east').kill();
     await bench.refusedUnsent('startDrReindex', input, 'PRECONDITION_FAILED', { retryable: false });

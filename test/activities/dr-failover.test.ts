@@ -50,7 +50,7 @@ const east = (seal: boolean) => {
   for (const index of [0, 1]) bench.cluster('east')[seal ? 'sealNode' : 'unsealNode'](index);
 };
 
-it('a candidate is refused where another cluster answers than the inventory pins', async () => {
+it('a candidate is refused if another cluster answers than the inventory pins', async () => {
   const entry = bench.inventory.deployments.get(DEPLOYMENT)?.clusters.get('north') ?? {};
   Object.assign(entry, { clusterId: 'pinned' });
   const judged = await verdicts({ to: 'north' }).finally(() => Object.assign(entry, { clusterId: undefined }));
@@ -58,7 +58,7 @@ it('a candidate is refused where another cluster answers than the inventory pins
   expect((await verdicts({ to: 'north' }))['cluster ID']).toBeUndefined();
 });
 
-it('a wrong `from` is refused while another member, which secondaries follow, says nothing', async () => {
+it('a wrong `from` is refused while another member that secondaries follow does not answer', async () => {
   const [eastAway, westAway] = ['east', 'west'].map((cluster) => bench.always(/./, 'reset', cluster));
   // East serves its clients; nobody here sees it, and west, which is named as the lost primary, is down.
   const wrong = { from: 'west', to: 'north' };
@@ -83,7 +83,7 @@ it('a wrong `from` is refused while another member, which secondaries follow, sa
   eastAway?.remove();
 });
 
-it('a primary whose nodes are all sealed is gone; one node that is unsealed and active is not', async () => {
+it('a primary whose nodes are all sealed counts as gone; one with an unsealed and active node does not', async () => {
   expect(await verdicts({ from: 'east' })).toMatchObject({ 'the primary does not answer': 'fail' });
   // West does not get the last write any more.
   bench.cluster('west').holdStream('dr', true);
@@ -98,7 +98,7 @@ it('a primary whose nodes are all sealed is gone; one node that is unsealed and 
   });
 });
 
-it('the one furthest ahead is proposed; another one may be named, with a warning, and its plan is another one', async () => {
+it('the one furthest ahead is proposed; another one may be named, which gives a warning and another plan', async () => {
   const { streams } = bench.cluster('north');
   const proposed = await assess();
   expect(proposed.route).toMatchObject({ from: 'east', to: 'north', otherDrSecondaries: ['west'] });
@@ -118,7 +118,7 @@ it('the one furthest ahead is proposed; another one may be named, with a warning
   expect((await assess({ to: 'west' })).plan?.digest).not.toBe(authority.plan.digest);
 });
 
-it('one that tells another set and knows the primary that is gone is heard; one with another primary follows nobody new', async () => {
+it('a secondary of another set that follows the lost primary is accepted as a witness; one with another primary gets no new primary', async () => {
   east(true);
   silence();
   const west = bench.cluster('west');
@@ -145,7 +145,7 @@ it('force needs gate force and its two approvers', async () => {
   await refusesPromotion('NOT_APPROVED', {}, { mode: 'forced', authority: one });
 });
 
-it('nothing is promoted while an observer hears the primary, or while its silence is young', async () => {
+it('no cluster is promoted while an observer receives heartbeats of the primary, or stopped receiving them only recently', async () => {
   const { streams } = bench.cluster('west');
   const heard = streams.dr.lastHeartbeatAt;
   streams.dr.lastHeartbeatAt = bench.service.now();
@@ -155,7 +155,7 @@ it('nothing is promoted while an observer hears the primary, or while its silenc
   streams.dr.lastHeartbeatAt = heard;
 });
 
-it('nothing is promoted once the primary answers again, or another member is primary', async () => {
+it('no cluster is promoted once the primary answers again, or another member is primary', async () => {
   east(false);
   await new Promise((resolve) => setTimeout(resolve, 200));
   await refusesPromotion('STATE_DIVERGED');
@@ -171,7 +171,7 @@ it('nothing is promoted once the primary answers again, or another member is pri
   west.setRole('dr', role, bench.service.now());
 });
 
-it('nothing is promoted while a node of the lost primary says that it is primary, whoever leads there', async () => {
+it('no cluster is promoted while a node of the lost primary reports primary, whichever node leads there', async () => {
   silence();
   // Its nodes agree on no leader, and nobody hears it.
   const says = bench.always(STATUS, { status: 200, body: { data: { mode: 'primary' } } }, 'east');
@@ -179,7 +179,7 @@ it('nothing is promoted while a node of the lost primary says that it is primary
   says.remove();
 });
 
-it('old approvals do not end another outage than the one that they were given in, and end that one whenever', async () => {
+it('old approvals end only the outage that they were given in, and do not expire for it', async () => {
   silence();
   const signaled = (age: number, approvals = authority.approvals) =>
     void bench.signaled('approve', approvals, undefined, Date.now() - age);
@@ -221,7 +221,7 @@ it('old approvals do not end another outage than the one that they were given in
   Object.assign(gates, { promote });
 });
 
-it('where Temporal does not answer right before the promotion nothing was sent, and that is known', async () => {
+it('if Temporal does not answer right before the promotion, no request was sent, and the outcome is known', async () => {
   silence();
   bench.limit({ promoteMs: 900 });
   bench.historyError = new Error('14 UNAVAILABLE');
@@ -229,7 +229,7 @@ it('where Temporal does not answer right before the promotion nothing was sent, 
   bench.historyError = undefined;
 });
 
-it('with every sign there it is promoted once, and found there already', async () => {
+it('with every sign present it is promoted once, and found promoted afterwards', async () => {
   silence();
   expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
   expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'already', calls: 0 });

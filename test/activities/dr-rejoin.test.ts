@@ -37,7 +37,7 @@ const promotedLast = (runbook: string) => ({
 const authority = (...gates: readonly string[]) => bench.authorityOf('drRejoin', { cluster: 'east' }, ...gates);
 
 describe('while the other cluster is no primary', () => {
-  it('nothing is planned, and an approved demotion is refused', async () => {
+  it('no demotion is planned, and an approved demotion is refused', async () => {
     expect((await bench.assess('drRejoin', { cluster: 'east' })).plan).toBeUndefined();
     const sides = { on: bench.named('east'), with: bench.named('west') };
     const plan = bench.planOf([{ kind: 'dr', endpoint: 'primary/demote', gate: 'plan', ...sides }], {
@@ -51,16 +51,16 @@ describe('while the other cluster is no primary', () => {
   });
 });
 
-describe('while both clusters take themselves for the primary', () => {
+describe('while both clusters report primary', () => {
   beforeAll(() => splitPrimaries(bench, 'east', 'west'));
 
-  it('the one that was promoted last is not taken for the former one, unless the primary is named', async () => {
+  it('the one that was promoted last does not count as the former one, unless the primary is named', async () => {
     expect(await refusals(bench, 'drFailover', 'east')).toMatchObject([promotedLast('drFailover')]);
     expect(await refusals(bench, 'drFailover', 'east', 'west')).toEqual([]);
     expect(await refusals(bench, 'drFailover', 'west')).toEqual([]);
   });
 
-  it('is not let out of its fence, approved or not', async () => {
+  it('stays fenced, approved or not', async () => {
     const plan = await authority('plan');
     await bench.refused('unfenceFormerPrimary', { ...between, authority: plan }, 'NOT_APPROVED');
     const both = await authority('plan', 'unfence');
@@ -71,7 +71,7 @@ describe('while both clusters take themselves for the primary', () => {
     });
   });
 
-  it('approved, it is demoted once and then let out', async () => {
+  it('approved, it is demoted once and then unfenced', async () => {
     const both = await authority('plan', 'unfence');
     const demoted = await bench.call('demotePrimary', { ...former, authority: both });
     expect(demoted).toMatchObject({ outcome: 'done', calls: 1 });
@@ -101,7 +101,7 @@ describe('a former primary', () => {
     deployment: { hooks },
   });
 
-  it('of the performance set is not let out and joins nobody before its demotion', async () => {
+  it('of the performance set is not unfenced and does not join a primary before its demotion', async () => {
     other.service.partition('east', 'europe');
     promoteSecondary(other.cluster('europe'), 'performance', '', true);
     other.service.advanceClock(1_000);

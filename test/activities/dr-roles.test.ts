@@ -71,7 +71,7 @@ const cutOff = () => {
 const approved = (text: string) => bench.approved({ plan: planWith(text), preconditions: [] }, 'plan', ['go', 'henry']);
 const PUT_BACK = holding('Restore the inventory');
 
-describe('refused, and nothing reaches the service', () => {
+describe('is refused, and no request reaches the service', () => {
   it.each([
     ['an approval of one gate only', async () => authority.approvals.slice(0, 1)],
     ['the same approval twice instead of both gates', async () => [authority.approvals[0], authority.approvals[0]]],
@@ -82,7 +82,7 @@ describe('refused, and nothing reaches the service', () => {
     await bench.refusedUnsent('promoteSecondary', promotion(token, forged), 'NOT_APPROVED', told);
   });
 
-  it('a cluster that the approved plan does not change is not touched', async () => {
+  it('a cluster that the approved plan does not change gets no request', async () => {
     const not = { details: { observed: holding('the plan does not allow') } };
     const turned = { cluster: 'west', otherCluster: 'east' };
     await bench.refusedUnsent('demotePrimary', { ...demotion(), ...turned }, 'NOT_APPROVED', not);
@@ -98,10 +98,10 @@ describe('refused, and nothing reaches the service', () => {
 
   const HEARD = () => [{ connection_status: 'connected', last_heartbeat: new Date(bench.service.now()).toISOString() }];
   it.each([
-    ['hears nothing from it', undefined, undefined],
+    ['receives no heartbeat from it', undefined, undefined],
     ['does not stream', { state: 'merkle-sync', last_remote_wal: 1_000_000 }, undefined],
     ['has not reached what was caught up with', { last_remote_wal: 99 }, '100'],
-    ['tells no WAL index', {}, '1'],
+    ['reports no WAL index', {}, '1'],
   ] as const)('a primary is not demoted while its successor %s', async (_name, said, reached) => {
     const data = { mode: 'secondary', state: 'stream-wals', primaries: HEARD(), ...said };
     if (said === undefined) cutOff();
@@ -110,20 +110,23 @@ describe('refused, and nothing reaches the service', () => {
   });
 
   it.each([
-    ['does not tell its ID', /sys\/health/, 'CONFIRMATION_TIMEOUT', 'Not seen within 1.5 s: west answers.'],
-    ['falls silent before the last look', STATUS, 'SERVICE_UNAVAILABLE', holding('GET sys/replication/dr/status')],
-  ])('clients are held a quarter of the budget for a successor that %s', async (_what, endpoint, code, message) => {
-    bench.limit({ demoteMs: 6_000 });
-    bench.always(endpoint, { status: 503 }, 'west');
-    const looks = () =>
-      bench.service.calls.filter((call) => call.cluster === 'east' && call.path.endsWith('dr/status'));
-    const before = looks().length;
-    await bench.refusedUnsent('demotePrimary', demotion(), code, { message, details: { cluster: 'west' } });
-    // Else forty, until the budget ends.
-    expect(looks().length - before).toBeLessThan(30);
-  });
+    ['does not report its ID', /sys\/health/, 'CONFIRMATION_TIMEOUT', 'Not observed within 1.5 s: west answers.'],
+    ['stops responding before the last check', STATUS, 'SERVICE_UNAVAILABLE', holding('GET sys/replication/dr/status')],
+  ])(
+    'clients stay quiesced for a quarter of the budget for a successor that %s',
+    async (_what, endpoint, code, message) => {
+      bench.limit({ demoteMs: 6_000 });
+      bench.always(endpoint, { status: 503 }, 'west');
+      const looks = () =>
+        bench.service.calls.filter((call) => call.cluster === 'east' && call.path.endsWith('dr/status'));
+      const before = looks().length;
+      await bench.refusedUnsent('demotePrimary', demotion(), code, { message, details: { cluster: 'west' } });
+      // Else forty, until the budget ends.
+      expect(looks().length - before).toBeLessThan(30);
+    },
+  );
 
-  it('a primary that refused a token is not demoted with another before another look at its successor', async () => {
+  it('a primary that refused a token is not demoted with another before its successor is checked again', async () => {
     const body = { data: { mode: 'secondary', state: 'merkle-sync', last_remote_wal: 1_000_000, primaries: [] } };
     bench.service.faults.add({
       endpoint: DEMOTE,
@@ -138,7 +141,7 @@ describe('refused, and nothing reaches the service', () => {
     expect([mode('east'), made('demote')]).toEqual(['primary', 1]);
   });
 
-  it('a secondary is not promoted while the other cluster says that it is primary', async () => {
+  it('a secondary is not promoted while the other cluster reports primary', async () => {
     const told = { details: { observed: 'primary' } };
     await bench.refusedUnsent('promoteSecondary', promotion(), 'STATE_DIVERGED', told);
   });
@@ -157,7 +160,7 @@ describe('approvals that are older than they count', () => {
   };
   beforeEach(cutOff);
 
-  it('no outage is begun, also where they are sent again: each counts from its first signal', async () => {
+  it('begin no outage, even if they are sent again: each counts from its first signal', async () => {
     signaled(2 * HOUR);
     signaled();
     const next = holding('Decide retry: the run asks gate go again');
@@ -165,13 +168,13 @@ describe('approvals that are older than they count', () => {
     await refuses('NOT_APPROVED', told);
   });
 
-  it('nor where an update brought them first, and signals later', async () => {
+  it('begin none either if an update brought them first, and signals later', async () => {
     for (const each of authority.approvals) bench.updated('approve', each, Date.now() - 2 * HOUR);
     signaled();
     await refuses('NOT_APPROVED');
   });
 
-  it('but those that people gave anew count from then, beside the old ones', async () => {
+  it('approvals that people gave again count from then, beside the old ones', async () => {
     const { digest } = authority.plan;
     const anew = await approvalOf(bench.person('henry'), { ...bench.run, gate: 'go', planDigest: digest, iat: 1 });
     const approvals = [...authority.approvals, anew];
@@ -195,7 +198,7 @@ describe('approvals that are older than they count', () => {
     await refuses(code);
   });
 
-  it('a fresh approval beside one that was too old for the open gate begins nothing', async () => {
+  it('a fresh approval beside one that was too old for the open gate does not begin the change', async () => {
     const { gates } = findDeployment(bench.inventory, DEPLOYMENT);
     const { go } = gates;
     Object.assign(gates, { go: { ...go, approvals: 2 } });
@@ -229,18 +232,18 @@ describe('an inventory that was changed since the plan was made', () => {
   it.each([
     ['gates', { unfence: { approvals: 2, groups: ['approvers'], excludeRequester: true, validForMs: 60_000 } }],
     ['hooks', HOOK],
-  ] as const)('begins no demotion where its %s changed, and does where they are put back', async (member, value) => {
+  ] as const)('begins no demotion if its %s changed, and does once the change is undone', async (member, value) => {
     const details = { observed: 'the inventory has changed since the plan was made', next: PUT_BACK };
     await change(member, value, () => bench.refusedUnsent('demotePrimary', demotion(), 'NOT_APPROVED', { details }));
     expect(await demote()).toMatchObject({ outcome: 'done' });
   });
 
-  it('does not keep an outage going: a corrected hook refuses no promotion', async () => {
+  it('does not prolong an outage: a promotion is not refused because of a corrected hook', async () => {
     await demote();
     await change('hooks', HOOK, async () => expect(await promote()).toMatchObject({ outcome: 'done' }));
   });
 
-  it('names itself where a gate that needs more now is not met', async () => {
+  it('names itself if a gate that needs more now is not met', async () => {
     const { plan } = findDeployment(bench.inventory, DEPLOYMENT).gates;
     const details = { observed: holding('(the inventory has changed'), next: PUT_BACK };
     await change('gates', { plan: { ...plan, approvals: 2 } }, () =>
@@ -249,7 +252,7 @@ describe('an inventory that was changed since the plan was made', () => {
   });
 });
 
-it('a demotion and a promotion are made once, and made again they are there already', async () => {
+it('a demotion and a promotion take effect once, and are found in effect when repeated', async () => {
   expect(await demote()).toMatchObject({ outcome: 'done', calls: 1, walBefore: expect.any(String) as string });
   expect(await demote()).toMatchObject({ outcome: 'already', calls: 0 });
   expect(await promote()).toMatchObject({ outcome: 'done', calls: 1 });
@@ -260,7 +263,7 @@ it('a demotion and a promotion are made once, and made again they are there alre
 it.each([
   ['lost after its effect: it is not sent again', 'lose-answer', 1],
   ['mangled after its effect: it is not sent again', 'glue-documents', 1],
-  ['broken off before its effect: sent again after reads proved that nothing happened', 'reset', 2],
+  ['broken off before its effect: sent again after reads proved that it had none', 'reset', 2],
 ] as const)('an answer to either call is %s', async (_what, action, times) => {
   for (const endpoint of [DEMOTE, PROMOTE]) bench.service.faults.add({ endpoint, action });
   expect(await demote()).toMatchObject({ outcome: 'done', calls: times });
@@ -268,7 +271,7 @@ it.each([
   expect([made('demote'), made('promote')]).toEqual([times, times]);
 });
 
-it('a node that restarts and tells no mode is waited for, never taken for "not there"', async () => {
+it('a node that restarts and reports no mode is waited for, and does not count as absent', async () => {
   bench.service.faults.add({ endpoint: DEMOTE, action: 'lose-answer' });
   // Read before the demotion: its state, and the WAL index twice.
   const unknown = { status: 200, body: { data: { mode: 'unknown' } } };
@@ -279,7 +282,7 @@ it('a node that restarts and tells no mode is waited for, never taken for "not t
 describe('a promotion', () => {
   beforeEach(demote);
 
-  it('goes on where the worker stood still for longer than its budget', async () => {
+  it('continues if the worker stood still for longer than its budget', async () => {
     bench.limit({ promoteMs: 300 });
     const standStill = () => {
       for (const until = performance.now() + 600; performance.now() < until;);
@@ -290,15 +293,15 @@ describe('a promotion', () => {
     expect([mode('west'), made('promote')]).toEqual(['primary', 3]);
   });
 
-  it('waits a quarter of its budget for a cluster that does not tell its ID, where there is a way back', async () => {
+  it('waits a quarter of its budget for a cluster that does not report its ID, if there is a way back', async () => {
     bench.limit({ promoteMs: 800 });
     bench.always(/sys\/health/, { status: 503 }, 'west');
     await bench.refusedUnsent('promoteSecondary', { ...promotion(), wayBack: true }, 'CONFIRMATION_TIMEOUT', {
-      message: holding('Not seen within 0.2 s'),
+      message: holding('Not observed within 0.2 s'),
     });
   });
 
-  it('and to the end where the other cluster tells nothing either: that is no way back', async () => {
+  it('waits its whole budget if the other cluster does not report its ID either: there is no way back', async () => {
     bench.limit({ promoteMs: 8_000 });
     const away = bench.always(/sys\/health/, { status: 503 }, 'west');
     const began = performance.now();
@@ -312,7 +315,7 @@ describe('a promotion', () => {
     expect([mode('east'), mode('west'), made('promote')]).toEqual(['secondary', 'primary', 1]);
   });
 
-  it('goes to the node that leads by then, where the leader changes right before the call and a standby is sealed', async () => {
+  it('goes to the current leader if the leader changes right before the call and a standby is sealed', async () => {
     const west = bench.cluster('west');
     west.leaderChange(1);
     bench.service.advanceClock(1_000);
@@ -334,7 +337,7 @@ describe('a promotion', () => {
     ]);
   });
 
-  it('at a leader that was sealed right before the call waits for the one that leads then', async () => {
+  it('at a leader that was sealed right before the call waits for the next leader', async () => {
     const west = bench.cluster('west');
     const { activeNode = 0 } = west.snapshotState();
     bench.service.faults.add({ endpoint: PROMOTE, action: () => west.sealNode(activeNode) });
@@ -342,20 +345,20 @@ describe('a promotion', () => {
     west.unsealNode(activeNode);
   });
 
-  it('that is answered 503 is waited out, never forced', async () => {
+  it('that is answered 503 is waited for, never forced', async () => {
     bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 } });
     expect(await promote()).toMatchObject({ outcome: 'done', calls: 2 });
     expect(sent().every(({ body }) => !('force' in body) || body['force'] === false)).toBe(true);
   });
 
-  it('that is answered 503 is not sent again where the old primary became primary meanwhile', async () => {
+  it('that is answered 503 is not sent again if the old primary became primary meanwhile', async () => {
     bench.service.faults.add({ endpoint: PROMOTE, action: () => setRolesBack() });
     bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 } });
     await bench.refused('promoteSecondary', promotion(), 'STATE_DIVERGED', { details: { outcomeKnown: true } });
     expect([mode('east'), mode('west'), made('promote')]).toEqual(['primary', 'secondary', 1]);
   });
 
-  it('that is answered 503 until the budget ends is refused with a known outcome, and no one is primary', async () => {
+  it('that is answered 503 until the budget ends is refused with a known outcome, and no cluster is primary', async () => {
     bench.limit({ promoteMs: 300 });
     bench.always(PROMOTE, { status: 503 });
     const told = { retryable: false, details: { outcomeKnown: true } };
@@ -363,7 +366,7 @@ describe('a promotion', () => {
     expect([mode('east'), mode('west')]).toEqual(['secondary', 'secondary']);
   });
 
-  it('that was taken but is not seen in time leaves its outcome open', async () => {
+  it('that was accepted but is not confirmed in time leaves its outcome unknown', async () => {
     bench.limit({ promoteMs: 300 });
     // What stands before the call is read; from then on nothing is.
     const action = { status: 503 };
@@ -386,26 +389,26 @@ describe('a DR set with a third member', () => {
   });
   const toWest = async () => drPromotion(await three.operationToken('west'), given);
 
-  it('that says primary: nobody else is promoted', async () => {
+  it('that reports primary: no other cluster is promoted', async () => {
     const says = three.always(STATUS, { status: 200, body: { data: { mode: 'primary' } } }, 'north');
     const north = { details: { cluster: 'north' } };
     await three.refusedUnsent('promoteSecondary', await toWest(), 'STATE_DIVERGED', north);
     says.remove();
   });
 
-  it('that says primary after the demotion: refused, and not as if nothing had been demoted', async () => {
+  it('that reports primary after the demotion: refused, without hiding the demotion', async () => {
     const says = three.always(STATUS, { status: 200, body: { data: { mode: 'primary' } } }, 'north');
     const details = { cluster: 'north', outcomeKnown: false };
     await three.refusedUnsent('demotePrimary', drDemotion(given), 'STATE_DIVERGED', { details });
     says.remove();
   });
 
-  it('that is silent: promoted, with a warning, unless this run may have made it primary; the outage has begun, and no approval is too old to end it', async () => {
+  it('that does not respond: promoted, with a warning, unless this run may have made it primary; the outage has begun, and approvals to end it do not expire', async () => {
     await three.cluster('north').kill();
     // This run may have made it primary: then its silence says nothing.
     const doubtful = { code: 'CONFIRMATION_TIMEOUT', outcomeKnown: false };
     three.happened('promoteSecondary', { kind: 'dr', cluster: 'north' }, doubtful);
-    const observed = holding('a promotion of north that is not known to have failed');
+    const observed = holding('a promotion of north that may have succeeded');
     await three.refusedUnsent('promoteSecondary', await toWest(), 'STATE_DIVERGED', { details: { observed } });
     three.history = { events: [] };
     three.signaled('approve', given.approvals, undefined, Date.now() - 48 * HOUR);

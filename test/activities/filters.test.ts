@@ -37,8 +37,8 @@ const assess = (filters?: object) => bench.assess('filterReconciliation', { filt
 const there = (id: string) => bench.cluster('east').filterOf(id);
 const authorityFor = (filters: object) => bench.authorityOf('filterReconciliation', { filters }, 'filter');
 
-describe('a secondary that the primary knows by another id than its cluster ID', () => {
-  it('has its filter looked for, and written, under both', async () => {
+describe('a secondary that the primary lists under another id than its cluster ID', () => {
+  it('has its filter read and written under both', async () => {
     const assessed = await assess({ europe: deny('us-customers') });
     const { route, gates } = assessed;
     expect(route?.changes).toEqual([{ secondary: 'europe', id: KNOWN, before: 'none', wanted: deny('us-customers/') }]);
@@ -57,7 +57,7 @@ describe('a secondary that the primary knows by another id than its cluster ID',
     ['of the input', { europe: deny('us-customers', 'us-custmers', 'secret') }, 'us-custmers/'],
     ['of the inventory', undefined, 'from-inventory/'],
   ])(
-    'a path %s that is no mount is a warning of the plan, before anybody approves it; a mount is none',
+    'a path %s that is no mount is a warning of the plan, before the approval; a mount is none',
     async (_whose, filters, path) => {
       const { plan } = await assess(filters);
       const { warnings } = JSON.parse(plan?.text ?? '{}') as { readonly warnings: readonly string[] };
@@ -67,7 +67,7 @@ describe('a secondary that the primary knows by another id than its cluster ID',
     },
   );
 
-  it('has deleted what is there, under whichever id, with one approval', async () => {
+  it('has the existing filter deleted, under either id, with one approval', async () => {
     const { route, plan } = await assess({ europe: 'none' });
     expect(route?.changes.map(({ id }) => id)).toEqual([idOf('europe')]);
     expect(JSON.parse(plan?.text ?? '{}')).toMatchObject({
@@ -89,7 +89,7 @@ describe('writing and deleting a filter', () => {
   const write = (filter: PathsFilterFacts, more: object = {}) =>
     ({ ...ofAsia(), filter, ...more }) as Input<'writePathsFilter'>;
 
-  it('what only narrows deletes what the secondary has, and needs an approval as well', async () => {
+  it('a change that only narrows deletes the filtered data of the secondary, and needs an approval as well', async () => {
     const wanted = deny('kv/', 'secret/');
     const authority = await authorityFor({ asia: wanted });
     await bench.refusedUnsent('writePathsFilter', write(wanted), 'NOT_APPROVED');
@@ -100,7 +100,7 @@ describe('writing and deleting a filter', () => {
     });
   });
 
-  it('what widens is refused without an approval, with that of another filter and of another secondary', async () => {
+  it('a change that widens is refused without an approval, with that of another filter and of another secondary', async () => {
     const wanted = deny('secret/');
     const refused = { retryable: false };
     await bench.refusedUnsent('writePathsFilter', write(wanted), 'NOT_APPROVED', refused);

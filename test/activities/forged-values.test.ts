@@ -94,7 +94,7 @@ describe('a sealed operation token', () => {
   });
 });
 
-describe('no activity signs or encrypts what it is passed', () => {
+describe('no activity signs or encrypts values from its input', () => {
   /** Members of inputs that a caller could choose: none may be a key, a recipient, an address or bytes. */
   const SUSPICIOUS =
     /recipient|key(?!s?\b)|jwk|identity|bytes|payload|header|signature|address|url|caFile|path$|secret|password|nonce|otp|holders|threshold|erasure/i;

@@ -156,7 +156,7 @@ const OVER: readonly (readonly [gives: number, tokens: number])[] = [
   [0, 0],
 ];
 it.each(POINTS.map(([point, at], index) => [point, at, OVER[index] ?? [0, 0]] as const))(
-  'the time for which the holders gave their shares is over %s: no further share is given, and they are asked again',
+  'if the time for which the holders gave their shares is over %s, no further share is given, and they are asked again',
   async (_point, at, [wanted, tokens]) => {
     // Of a ceremony of its own, whose time may end.
     const asked = await bench.burst();
@@ -190,13 +190,13 @@ async function outcome(envelopesGiven = burst.envelopes): Promise<readonly [made
 }
 
 describe('the answer to the last share', () => {
-  it('that says that the set was rejected, lost: the attempt is there at progress 0, and a token may exist', async () => {
+  it('if its answer is lost and the set was rejected, the attempt is at progress 0, and a token may exist', async () => {
     const [bad = ''] = await bench.envelopes(burst.ceremony.invitation, ['dora'], { dora: '11'.repeat(33) });
     fault({ endpoint: GIVE, skip: 2, when: 'after', action: { status: 500 } });
     expect(await outcome([bad, ...burst.envelopes])).toEqual([1, 1]);
   });
 
-  it('that a standby lost after passing the share on cannot be: the standby passes nothing on', async () => {
+  it('cannot be lost by a standby after passing the share on: the standby does not forward it', async () => {
     // Right before the last share a standby says that it leads, and nobody contradicts.
     const claims = { is_self: true, ha_enabled: true, leader_address: west.addresses[1] ?? '' };
     const opinions = [{ status: 503 }, { status: 200, body: claims }, { status: 503 }];
@@ -210,7 +210,7 @@ describe('the answer to the last share', () => {
     expect([lost.hits, attempts(), given]).toEqual([0, 1, ['0: 200', '0: 200', '1: 307', '0: 200']]);
   });
 
-  it('that was lost, with the attempt seen to wait and the time over: an alarm, and the holders are asked again', async () => {
+  it('that was lost, with the attempt waiting and the time over, raises an alarm, and the holders are asked again', async () => {
     const asked = await bench.burst();
     fault({ endpoint: GIVE, skip: 2, action: 'reset' });
     fault({ endpoint: READ, skip: 2, when: 'after', action: timeIsOver });
@@ -219,13 +219,13 @@ describe('the answer to the last share', () => {
     expect(failure.alarms).toMatchObject([{ code: 'orphan-token' }]);
   });
 
-  it('that was lost with the leader stays an alarm where its attempt comes back: what was told is not taken back', async () => {
+  it('that was lost with the leader stays an alarm if its attempt comes back: the alarm is not withdrawn', async () => {
     fault({ endpoint: GIVE, skip: 2, action: (it) => it.leaderChange(1) });
     fault({ endpoint: GIVE, skip: 4, action: (it) => it.leaderChange(0) });
     expect(await outcome()).toEqual([1, 1]);
   });
 
-  it('that is lost is told, also where an old attempt of ours is then in the slot', async () => {
+  it('that is lost is reported, also if an old attempt of ours is then in the slot', async () => {
     // The first attempt, with one share, stays in the memory of node 0 and is back when the answer is lost.
     fault({ endpoint: GIVE, when: 'after', action: (it) => it.leaderChange(1) });
     fault({ endpoint: GIVE, skip: 4, when: 'after', action: (it) => it.leaderChange(0) });
@@ -234,7 +234,7 @@ describe('the answer to the last share', () => {
   });
 });
 
-it('a leader that changes while the record is slow is seen before the last share: no alarm, and another attempt', async () => {
+it('a leader that changes while the record is slow is detected before the last share: no alarm, and another attempt', async () => {
   const looked = new Promise<void>((resolve) => {
     fault({ endpoint: READ, skip: 1, when: 'after', action: () => resolve() });
   });
@@ -261,14 +261,14 @@ describe('a last share that arrives late', () => {
     ['right after a look that showed its attempt waiting', { endpoint: READ, skip: 2, when: 'after' }, 2],
     ['right before this run cancels its attempt', { endpoint: CANCEL }, 2],
     ['after that', { endpoint: CANCEL, when: 'after' }, 1],
-  ] as const)('%s: there is an alarm, whether it made a token or not', async (_when, at, made) => {
+  ] as const)('%s: an alarm is raised, whether it made a token or not', async (_when, at, made) => {
     const held = underWay();
     const arrived = fault({ ...at, action: () => held.arrive() });
     expect(await outcome()).toEqual([made, 1]);
     expect(arrived.hits).toBe(1);
   });
 
-  it('makes one where its attempt comes back with the former leader: the alarm stands', async () => {
+  it('makes one if its attempt comes back with the former leader: the alarm stands', async () => {
     fault({ endpoint: GIVE, skip: 2, action: (it) => it.leaderChange(1) });
     const held = fault({ endpoint: GIVE, skip: 2, action: 'arrive-late' });
     fault({ endpoint: GIVE, skip: 4, action: (it) => it.leaderChange(0) });
@@ -277,7 +277,7 @@ describe('a last share that arrives late', () => {
     expect(arrived.hits).toBe(1);
   });
 
-  it('of a worker that died, before another one cancels: there is an alarm', async () => {
+  it('of a lost worker, before another one cancels, raises an alarm', async () => {
     fault({ endpoint: GIVE, skip: 2, action: () => killGeneration('west') });
     const held = fault({ endpoint: GIVE, skip: 2, action: 'arrive-late' });
     const arrived = fault({ endpoint: CANCEL, action: () => held.arrive() });
@@ -300,7 +300,7 @@ describe('a worker that stood still', () => {
     ['the machine slept', 'after the second share', { endpoint: GIVE, skip: 1 }, 2],
     ['the event loop was blocked', 'after the second share', { endpoint: GIVE, skip: 1 }, 2],
   ] as const)(
-    'and was given up (%s) %s sends nothing more, and leaves the slot to the next attempt',
+    'and was given up (%s) %s sends no further request, and leaves the slot to the next attempt',
     async (clock, _point, at, given) => {
       bench.service.calls.length = 0;
       const action = () => {
@@ -318,7 +318,7 @@ describe('a worker that stood still', () => {
     },
   );
 
-  it('and was given up right before the last share sends none: any other settles it, with an alarm, and the shares make a token', async () => {
+  it('and was given up right before the last share does not send it: any other worker settles it, with an alarm, and the shares make a token', async () => {
     bench.service.calls.length = 0;
     const action = () => {
       bench.isGivenUp = true;
@@ -328,7 +328,7 @@ describe('a worker that stood still', () => {
     expect([await outcome(), attempts()]).toEqual([[1, 1], 2]);
   });
 
-  it('and stands still again while Temporal answers is asked for again', async () => {
+  it('and stops again while Temporal answers is checked again', async () => {
     bench.service.calls.length = 0;
     const { now } = Date;
     let stillMs = 0;
@@ -347,7 +347,7 @@ describe('a worker that stood still', () => {
     expect([failure.code, gives().length]).toEqual(['CancelledFailure', 1]);
   });
 
-  it('and still counts goes on; without a standstill Temporal is not asked', async () => {
+  it('and still counts continues; without a standstill Temporal is not asked', async () => {
     const asked = bench.descriptions;
     await bench.generate(burst);
     expect(bench.descriptions - asked).toBe(0);
@@ -359,23 +359,26 @@ describe('a worker that stood still', () => {
 });
 
 describe.each([1, 2])('an old attempt of ours that had taken %s shares', (had) => {
-  it.each([1, 2])('and is back before share %s of the new one is cancelled: nobody is called again', async (share) => {
-    fault({ endpoint: GIVE, skip: had - 1, when: 'after', action: (it) => it.leaderChange(1) });
-    let back = false;
-    const returnOnce = (it: SimulatedCluster) => {
-      const nonces = gives().map(({ body }) => body['nonce']);
-      const [, second] = [...new Set(nonces)];
-      if (back || second === undefined || nonces.filter((nonce) => nonce === second).length !== share) return;
-      back = true;
-      it.leaderChange(0);
-    };
-    fault({ endpoint: GIVE, times: Infinity, action: returnOnce });
-    bench.service.calls.length = 0;
-    expect([await outcome(), back, givenTwice()]).toEqual([[1, 0], true, 0]);
-  });
+  it.each([1, 2])(
+    'and is back before share %s of the new one is cancelled: no holder is called again',
+    async (share) => {
+      fault({ endpoint: GIVE, skip: had - 1, when: 'after', action: (it) => it.leaderChange(1) });
+      let back = false;
+      const returnOnce = (it: SimulatedCluster) => {
+        const nonces = gives().map(({ body }) => body['nonce']);
+        const [, second] = [...new Set(nonces)];
+        if (back || second === undefined || nonces.filter((nonce) => nonce === second).length !== share) return;
+        back = true;
+        it.leaderChange(0);
+      };
+      fault({ endpoint: GIVE, times: Infinity, action: returnOnce });
+      bench.service.calls.length = 0;
+      expect([await outcome(), back, givenTwice()]).toEqual([[1, 0], true, 0]);
+    },
+  );
 });
 
-describe('a worker that died', () => {
+describe('a worker that is lost', () => {
   function dyingAt(at: Pick<Fault, 'endpoint' | 'skip' | 'when'>): void {
     const action = () => {
       killGeneration('west');
@@ -391,20 +394,20 @@ describe('a worker that died', () => {
     ['at the last share before its effect', { endpoint: GIVE, skip: 2, when: 'before' }, 1, 1],
     ['at the last share after its effect', { endpoint: GIVE, skip: 2, when: 'after' }, 2, 1],
   ] as const)(
-    '%s: another one makes a token, and tells of one that nobody holds where there may be one',
+    '%s: another one makes a token, and reports a token that nobody holds if there may be one',
     async (_point, at, made, alarms) => {
       dyingAt(at);
       expect(await outcome()).toEqual([made, alarms]);
     },
   );
 
-  it('between the two activities loses nothing; what the second one did is not known', async () => {
+  it('between the two activities loses no data; the effect of the second one is unknown', async () => {
     killBeforeLastShare('west');
     bench.service.calls.length = 0;
     expect([await outcome(), attempts()]).toEqual([[1, 1], 2]);
   });
 
-  it('after it noted the token that it made, and before it said so: the token is found, and no other is made', async () => {
+  it('after it noted the token, and before it reported it: the token is found, and no other is created', async () => {
     killBeforeReport('west');
     expect(await outcome()).toEqual([1, 0]);
   });
@@ -416,7 +419,7 @@ describe('the slot', () => {
 
   const cancellations = () => bench.service.calls.filter(({ method }) => method === 'DELETE').length;
 
-  it('of somebody else is left alone: fingerprint and progress are told, with the command that ends it', async () => {
+  it('of somebody else is left alone: fingerprint and progress are reported, with the command that ends it', async () => {
     const { pgpPublicKey, pgpFingerprint } = await createCeremonyKeys();
     await stranger('POST', { pgp_key: pgpPublicKey });
     const [theirs, before] = [await nonce(), cancellations()];
@@ -458,7 +461,7 @@ describe('the slot', () => {
     expect(left).toMatchObject({ nonce: theirs, progress: 0 });
   });
 
-  it('that cannot be freed after a share whose answer was lost: the outcome is not known', async () => {
+  it('that cannot be freed after a share whose answer was lost leaves the outcome unknown', async () => {
     fault({ endpoint: GIVE, skip: 1, action: 'lose-answer' });
     fault({ endpoint: READ, skip: 1, action: { status: 403 }, times: Infinity });
     const failure = await bench.generationFailure(burst);
@@ -479,7 +482,7 @@ describe('the slot', () => {
 });
 
 describe('bounds', () => {
-  it('an attempt that is lost again and again ends the burst, with what was orphaned in the error and in the ledger', async () => {
+  it('an attempt that is lost again and again ends the burst, with its orphans in the error and in the ledger', async () => {
     const before = west.issuedSecrets.length;
     fault({ endpoint: GIVE, when: 'after', action: 'lose-answer', times: Infinity });
     const failure = await bench.generationFailure(burst);

@@ -100,13 +100,13 @@ describe('a command', () => {
     expect(await run('quiesce')).toMatchObject({ outcome: 'done', calls: 1, observed: seen });
   });
 
-  it('that fails says its exit code and its output, redacted', async () => {
+  it('that fails reports its exit code and its output, redacted', async () => {
     const observed = 'exit 3; its output: [redacted]\n[redacted]';
     const details = { observed, outcomeKnown: false, next: holding('retry runs it again') };
     await refuses('traffic', 'HOOK_FAILED', { retryable: false, details });
   });
 
-  it('shows the last lines of much output, and no rest of a line whose beginning is cut off', async () => {
+  it('shows the last lines of long output, and no partial line', async () => {
     const lines = 'i=0; while [ $i -lt 9000 ]; do echo "line $i of many"; i=$((i+1)); done';
     await withQuiesce(script(lines), async () => {
       const { observed } = await run('quiesce');
@@ -127,7 +127,7 @@ describe('a command', () => {
     });
   });
 
-  it('sees where it is and who is who, and none of the environment of the worker', async () => {
+  it('gets its location and the clusters, and none of the environment of the worker', async () => {
     const secret = 'canary-of-the-workers-environment';
     const given = ['RUNBOOKS_SEAL_KEYS', 'SOME_TOKEN'];
     for (const name of given) process.env[name] = secret;
@@ -142,7 +142,7 @@ describe('a command', () => {
   });
 });
 
-describe('whoever forges what a hook is told', () => {
+describe('an attacker who forges the input of a hook', () => {
   /** As careless as a hook can be: a shell reads all that it is told. */
   const careless = script('sh -c "echo $RUNBOOK_FROM $RUNBOOK_TO"; eval "echo $RUNBOOK_FACTS"; exit 0');
   const planted = () => join(bench.directory, 'planted');
@@ -153,14 +153,14 @@ describe('whoever forges what a hook is told', () => {
     ['to', () => ({ to: order() }), {}, 'INVALID_INPUT'],
     ['a cluster of nobody', () => ({ to: 'south' }), {}, 'UNKNOWN_CLUSTER'],
     ['the number of a step', () => ({}), { number: 'one; two' as unknown as number }, 'INVALID_INPUT'],
-  ])('gets no order into a shell by %s', async (_, forged, step, code) => {
+  ])('gets no command into a shell by %s', async (_, forged, step, code) => {
     await withQuiesce(careless, async () => {
       await bench.refused('runHook', { ...hook('quiesce'), ...forged() }, code, { retryable: false }, { step });
       await expect(access(planted())).rejects.toThrow('ENOENT');
     });
   });
 
-  it('nor by the name of a step, which the worker composes, nor by a Workflow ID, which is the lock', async () => {
+  it('gets none by the name of a step, which the worker composes, nor by a Workflow ID, which is the lock', async () => {
     await withQuiesce(careless, async () => {
       const { observed } = await run('quiesce', { step: { name: order() } });
       expect(observed).toContain('step:Quiesce clients');
@@ -170,7 +170,7 @@ describe('whoever forges what a hook is told', () => {
     });
   });
 
-  it.each(['traffic', 'release'] as const)('leads nobody to a cluster that is not primary: %s', async (name) => {
+  it.each(['traffic', 'release'] as const)('directs no client to a cluster that is not primary: %s', async (name) => {
     await withHooks({ [name]: { url: address } }, async () => {
       await bench.refused('runHook', { ...hook(name), from: 'east', to: 'west' }, 'PRECONDITION_FAILED', {
         retryable: false,
@@ -184,7 +184,7 @@ describe('whoever forges what a hook is told', () => {
 });
 
 describe('a call', () => {
-  it('sends the facts and the headers of its sources, and takes an expected status', async () => {
+  it('sends the facts and the headers of its sources, and accepts an expected status', async () => {
     answer = (response) => response.writeHead(200).end(`let through, ${HEADER}`);
     expect((await run('release')).observed).toBe(
       'release hook ended with status 200; its output: let through, [redacted]',
@@ -212,7 +212,7 @@ describe('a call', () => {
     expect((await run('release')).observed).toBe('release hook ended with status 200; its output: begun, ended');
   });
 
-  it('fails with any other status, and follows no redirect', async () => {
+  it('fails with any other status, and does not follow redirects', async () => {
     answer = (response) => response.writeHead(307, { location: address }).end();
     const details = { observed: 'status 307', needed: 'a status from 200 to 299' };
     await refuses('release', 'HOOK_FAILED', { retryable: false, details });
@@ -223,19 +223,19 @@ describe('a call', () => {
 const NOT_BEGUN = { retryable: false, details: { outcomeKnown: true } };
 it.each([
   [
-    'a command that does not end is ended with all that it started, and nobody claims to know what it did',
+    'a command that does not end is ended with all that it started, and its effect is unknown',
     () => script('echo begun; sleep 600 & sleep 600', { timeout: '2s' }),
     { code: 'OUTCOME_UNKNOWN' },
     'still running after 2 s, terminated; its output: begun',
   ],
   [
-    'a command that cannot be started did nothing for certain',
+    'a command that cannot be started certainly had no effect',
     () => ({ command: ['/nowhere/hook'] }),
     { code: 'HOOK_FAILED', ...NOT_BEGUN },
     'not started (ENOENT)',
   ],
   [
-    'a call that could not be sent did nothing for certain',
+    'a call that could not be sent certainly had no effect',
     () => ({ url: 'http://127.0.0.1:1/', timeout: '60s' }),
     { code: 'HOOK_FAILED', ...NOT_BEGUN },
     'not sent (ECONNREFUSED)',
@@ -283,8 +283,8 @@ it.each(['fence', 'unfence', 'snapshot', 'probe', 'constructor'])(
   },
 );
 
-describe('a try after one that was lost with its worker', () => {
-  it('asks people where the hook is not idempotent, without running it', async () => {
+describe('an attempt after one that was lost with its worker', () => {
+  it('asks people if the hook is not idempotent, without running it', async () => {
     const told = {
       retryable: false,
       message: holding('an earlier attempt may have started it'),
@@ -294,7 +294,7 @@ describe('a try after one that was lost with its worker', () => {
     expect(got).toEqual([]);
   });
 
-  it('runs an idempotent hook again, which its receiver can tell by the key; a second failure asks people', async () => {
+  it('runs an idempotent hook again, which its receiver can recognize by the key; a second failure asks people', async () => {
     await withQuiesce(IDEMPOTENT(), async () => {
       await run('quiesce');
       expect(await run('quiesce', { attempt: 2 })).toMatchObject({ outcome: 'done' });
@@ -309,7 +309,7 @@ describe('a try after one that was lost with its worker', () => {
   });
 });
 
-it('a server whose certificate is not accepted gets no call: it is told what the certificate is for, and what to do', async () => {
+it('a server whose certificate is not accepted gets no call: the error names the purpose of the certificate, and what to do', async () => {
   const stranger = await ScriptedServer.start({ cert: LOOPBACK_CERTIFICATE, key: LOOPBACK_KEY });
   const caFile = join(bench.directory, 'foreign.pem');
   await writeFile(caFile, FOREIGN_CERTIFICATE);
@@ -343,7 +343,7 @@ describe('the probe', () => {
     });
   });
 
-  it('fails with the last status within its budget, and shows nothing of the body', async () => {
+  it('fails with the last status within its budget, and does not show the body', async () => {
     statuses(503);
     bench.limit({ serviceReadyMs: 300 });
     const details = { observed: 'status 503' };
@@ -351,7 +351,7 @@ describe('the probe', () => {
     bench.limit();
   });
 
-  it('refuses to claim anything where the inventory has none, and says that nobody answers', async () => {
+  it('makes no claim if the inventory has none, and says that no probe is configured', async () => {
     const ask = { deployment: DEPLOYMENT };
     await withHooks({}, () => bench.refused('probeService', ask, 'PRECONDITION_FAILED'));
     bench.limit({ serviceReadyMs: 100 });

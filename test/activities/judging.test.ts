@@ -112,7 +112,7 @@ describe('the signs that a performance primary is gone', () => {
   const UNKNOWN_SET = 'performance replication set is known';
   const PRIMARY = 'no cluster answers as performance primary';
 
-  it('a node that says that it is active speaks against it, although nobody there tells a role', () => {
+  it('a node that reports active speaks against it, although no node there reports a role', () => {
     const claiming = { address: 'a', reachable: true, sealed: false, standby: false, healthStatus: 200 };
     const east = { ...dead, nodes: [claiming] };
     expect(refusing({}, 'east', east)).toEqual([`the primary does not answer (east)`]);
@@ -121,23 +121,23 @@ describe('the signs that a performance primary is gone', () => {
   const noSet = { ...heard, setId: undefined };
   const demoted: ReplicationObservation = { mode: 'secondary', setId: 'set', primaryClusterAddress: '', peers: [] };
   it.each<[string, Seen, readonly string[], string?]>([
-    ['all are silent', {}, []],
+    ['none responds', {}, []],
     ['the new primary testifies too', { europe: heard }, [`${HEARS} (europe)`]],
-    ['whatever it tells of its set', { europe: noSet }, [`${UNKNOWN_SET} (europe)`, `${HEARS} (europe)`]],
-    ['one that tells no set counts as one of it', { asia: noSet }, [`${HEARS} (asia)`]],
+    ['whatever set it reports', { europe: noSet }, [`${UNKNOWN_SET} (europe)`, `${HEARS} (europe)`]],
+    ['one that reports no set counts as a member', { asia: noSet }, [`${HEARS} (asia)`]],
     ['a connection wins over a heartbeat of long ago', { asia: secondary(120_000, true) }, [`${HEARS} (asia)`]],
-    ['and over one that was never heard', { asia: secondary(undefined, true) }, [`${HEARS} (asia)`]],
-    ['one that never heard the primary and is not connected says nothing', { asia: secondary(undefined) }, []],
+    ['and over one that never sent a heartbeat', { asia: secondary(undefined, true) }, [`${HEARS} (asia)`]],
+    ['one that never received a heartbeat and is not connected does not count', { asia: secondary(undefined) }, []],
     ['one of another set does not', { asia: { ...heard, setId: 'another' } }, []],
-    ['a primary that tells no set counts as one of it', { asia: { mode: 'primary', peers: [] } }, [PRIMARY]],
-    ['a live secondary that is named as the one that is gone', { asia: heard }, [`${HEARS} (asia)`], 'asia'],
-    ['one that was demoted knows no primary and has nothing to say', { east: demoted }, []],
+    ['a primary that reports no set counts as a member', { asia: { mode: 'primary', peers: [] } }, [PRIMARY]],
+    ['a running secondary that is named as the one that is gone', { asia: heard }, [`${HEARS} (asia)`], 'asia'],
+    ['one that was demoted has no primary and does not count', { east: demoted }, []],
   ])('%s', (_name, seen, expected, lost = 'east') => {
     expect(refusing(seen, lost)).toEqual(expected);
   });
 });
 
-describe('what samples prove of a loss', () => {
+describe('samples as proof of a loss', () => {
   const MINUTE = 60_000;
   const primary = (lastWal: string, name = 'east', setId = 'set'): SampledCluster => {
     return { cluster: name, answered: true, dr: { mode: 'primary', setId, lastWal } };
@@ -153,7 +153,7 @@ describe('what samples prove of a loss', () => {
     return lossBound(taken, 'east', 'west', { at: minute * MINUTE, received });
   };
 
-  it('is what the primary had written at its last sample and the secondary lacks now', () => {
+  it('show the difference between the last sampled write of the primary and the present state of the secondary', () => {
     const samples = [
       [primary('1000'), secondary('990')],
       [primary('1600'), secondary('1500')],
@@ -161,7 +161,7 @@ describe('what samples prove of a loss', () => {
     ];
     const { bound, why } = bounded(samples, 3, '1580');
     expect(bound).toBe('20');
-    for (const part of ['120 s old', 'lacks 20 of these entries', 'what east wrote after that sample is not known'])
+    for (const part of ['120 s old', 'lacks 20 of these entries', 'what east wrote after that sample is unknown'])
       expect(why).toContain(part);
     expect(bounded(samples, 3).why).toContain('1580 by its last sample and lacked 20 of these entries');
   });
@@ -170,8 +170,8 @@ describe('what samples prove of a loss', () => {
   const changed = [secondary('5', 'east'), primary('5', 'west')];
   const ofTwoSets = [primary('1000', 'east', 'a'), secondary('900', 'west', 'b')];
   it.each<[string, Samples, string | undefined, string]>([
-    ['0, where it has all of the last sample', [sampled], '1200', '0'],
-    ['by its own samples, where nothing else is known', [sampled], undefined, '100'],
+    ['0, if it has all of the last sample', [sampled], '1200', '0'],
+    ['by its own samples, if no other information exists', [sampled], undefined, '100'],
     ['exact above 2^53', [[primary('18446744073709551615'), secondary('18446744073709551000')]], undefined, '615'],
     ['never across a change of the primary', [sampled, changed, [primary('50'), secondary('45')]], undefined, '5'],
   ])('is %s', (_what, samples, received, bound) => {
@@ -180,11 +180,11 @@ describe('what samples prove of a loss', () => {
 
   it.each<[string, Samples, string]>([
     ['without samples', [], 'there are no WAL samples'],
-    ['where the primary never told', [[silent('east'), secondary('9')]], 'shows east as primary'],
-    ['where the primary was a secondary at its last answer', [sampled, changed], 'since their last role change'],
+    ['if the primary never reported it', [[silent('east'), secondary('9')]], 'shows east as primary'],
+    ['if the primary was a secondary at its last answer', [sampled, changed], 'since their last role change'],
     ['of two sets', [ofTwoSets], 'since their last role change'],
-    ['where the secondary streamed nothing', [[primary('1000'), secondary('0')]], 'is not reported'],
-  ])('is not known %s', (_what, samples, words) => {
+    ['if the secondary never streamed', [[primary('1000'), secondary('0')]], 'is not reported'],
+  ])('leave it unknown %s', (_what, samples, words) => {
     expect(bounded(samples, samples.length)).toEqual({ bound: undefined, why: holding(words) });
   });
 
@@ -208,12 +208,12 @@ describe('the verdict of a Merkle check', () => {
       { verdict: 'corrupted', damage: [{ pages: 300, subpages: 600 }] },
     ],
     [
-      'is corrupted where only the root is, and no subtree is named',
+      'is corrupted if only the root is, and no subtree is named',
       { corruptedRoot: true },
       { verdict: 'corrupted', damage: [], text: holding('the root of the tree') },
     ],
     [
-      'says so where the status contradicts a sound tree',
+      'says so if the status contradicts a sound tree',
       { healthy: true },
       { verdict: 'sound', findings: [{ code: 'merkle-status-differs' }] },
     ],
@@ -256,14 +256,14 @@ describe('the site', () => {
     ['alive', 'before', 'warn'],
     ['kept', 'before', 'ok'],
     ['orphan', 'now', 'warn'],
-  ] as const)('a token that is %s, of the run %s, is %s: those of the run that works are its own matter', (...row) => {
+  ] as const)('a token that is %s, of the run %s, is %s: those of an active run are its own matter', (...row) => {
     const [state, rid, verdict] = row;
     const of = { version: 1, id: 'x', deployment: 'payments', cluster: 'west', clusterId: 'c' } as const;
     const entry = { ...of, ns: 'n', wid: 'w', state, rid, at: '' };
     expect(judgeRecordedTokens([entry], 'now').verdict).toBe(verdict);
   });
 
-  it('a second of the server explains up to a second, and the way there and back the rest', () => {
+  it('a second of the server explains up to a second, and the round trip the rest', () => {
     expect(skewOf(10_000, 10_400, 10_500)).toBe(0);
     expect(skewOf(10_000, 10_998, 11_200)).toBe(0);
     expect(skewOf(20_000, 10_400, 10_500)).toBe(9_500);
@@ -283,13 +283,13 @@ describe('a reading that fails', () => {
       new RunbookError('BAD_REQUEST', 'with a secret', { answerText: 'check-and-set required' }),
       'BAD_REQUEST, answered "check-and-set required"',
     ],
-  ])('%s is a point that does not hold and names the cause, never nothing and never ok', async (_, error, code) => {
+  ])('%s is a point that fails and names the cause, never empty and never ok', async (_, error, code) => {
     const points = pointsOfChecks(await readChecks(signal, asked, () => Promise.reject(error)));
     expect(points).toMatchObject([{ verdict: 'fail', unread: true, observed: `could not be read: ${code}` }]);
     expect(JSON.stringify(points)).not.toContain('secret');
   });
 
-  it('never hangs, not even where the reading does not heed its signal; it ends with the activity', async () => {
+  it('never hangs, not even if the reading ignores its signal; it ends with the activity', async () => {
     await expect(within(signal, () => new Promise(() => undefined), 20)).rejects.toBeInstanceOf(NotRead);
     const cancelled = AbortSignal.abort(new Error('cancelled'));
     await expect(readChecks(cancelled, asked, () => Promise.reject(new Error('aborted')))).rejects.toThrow('cancelled');
@@ -301,7 +301,7 @@ describe('verdicts and comparison', () => {
     return { id: 'a', about: 'both', verdict, observed: 'o', needed: 'n', ...more };
   };
 
-  it('what nobody can know counts neither way; of one check made twice the worst counts', () => {
+  it('a point that cannot be known counts neither way; of one check made twice the worse counts', () => {
     const verdict = (...points: ReadinessPoint[]) => summarize(pair(), points, undefined, 0).failover;
     expect(verdict(point('ok'), point('not-checkable'))).toBe('ready');
     const judged = { name: 'A b', observed: 'o', needed: 'n' };
@@ -329,7 +329,7 @@ describe('verdicts and comparison', () => {
     expect(verdicts(point('fail', { cluster: 'east', about: 'switchover' }))).toEqual([not, ready, not, not]);
   });
 
-  it('tells what became worse first, the same change of both questions once, and nothing of new points', () => {
+  it('reports what became worse first, the same change of both questions once, and no new points', () => {
     const before = [point('ok'), point('fail', { id: 'b' }), point('ok', { id: 'c', cluster: 'west' })];
     const now = [
       point('ok', { id: 'b' }),

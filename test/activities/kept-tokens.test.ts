@@ -43,7 +43,7 @@ const taking = (entry: LedgerEntry, { plan, approvals }: Awaited<ReturnType<type
 });
 const inRecord = async ({ id }: LedgerEntry) => (await bench.ledger.all(DEPLOYMENT)).find((each) => each.id === id);
 
-it('the plan names it and its holders, and it is sealed again for the run that takes it, which may try again', async () => {
+it('the plan names it and its holders, and it is sealed again for the run that claims it, which may try again', async () => {
   const entry = await keep();
   const plan = await approved();
   expect(plan.route?.kept).toMatchObject({ cluster: 'west', entry: entry.id });
@@ -68,7 +68,7 @@ it('only the approvals of its plan take it: none, another gate, or a plan that d
   expect(await inRecord(entry)).toEqual(entry);
 });
 
-it('two runs do not take it both, whoever is first', async () => {
+it('two runs cannot both take it, whichever is first', async () => {
   const entry = await keep();
   const other = { ...bench.run, rid: randomUUID() };
   const [mine, theirs] = [await approved(), await approved(['plan'], other)];
@@ -86,7 +86,7 @@ it('two runs do not take it both, whoever is first', async () => {
   expect((await approved(['plan'], late)).route?.kept).toBeUndefined();
 });
 
-it('one that is over, of other uses, or of a run that is open is not offered; one that is over is not given', async () => {
+it('one that has expired, is for other uses, or belongs to an open run is not offered; an expired one is not given', async () => {
   const plan = await approved();
   const over = await keep({ until: at(20 * 60_000) });
   expect((await approved()).route?.kept).toBeUndefined();
@@ -111,7 +111,7 @@ it('one that is over, of other uses, or of a run that is open is not offered; on
   expect(judgeRecordedTokens(await bench.ledger.all(DEPLOYMENT), undefined).verdict).toBe('warn');
 });
 
-it('disposal leaves it alone until it is over, unless its cluster is named; readiness tells of it', async () => {
+it('disposal leaves it alone until it expires, unless its cluster is named; readiness reports it', async () => {
   const entry = await keep();
   const assess = async (more = {}) => {
     const { plan, route } = await bench.assess('operationTokenDisposal', more);
@@ -137,7 +137,7 @@ it('disposal leaves it alone until it is over, unless its cluster is named; read
   expect((await assess()).tokens).toEqual(['deletable']);
 });
 
-it('the run that made it deletes it where it is stopped, also if it does not know of it; then it is kept for nobody', async () => {
+it('the run that made it deletes it when it is stopped, also if it has no note of it; then it is not kept', async () => {
   const entry = await keep();
   const run = { ...bench.run, wid: entry.wid, rid: entry.rid };
   const asked = { deployment: DEPLOYMENT, tokens: [] };
@@ -161,7 +161,7 @@ it('two copies of one attempt give the same token', async () => {
   expect(new Set(both.map(({ token }) => token))).toEqual(new Set([(await inRecord(entry))?.sealed]));
 });
 
-it('the holders read how long it is kept, and nothing is kept for longer than seven days', async () => {
+it('the holders read how long it is kept, and no token is kept for longer than seven days', async () => {
   const asked = (keepFor: string) => bench.ceremony([{ cluster: 'west', uses: USES }], { keepFor });
   const { invitation } = await asked('2d');
   const [, payload = ''] = invitation.split('.');

@@ -122,7 +122,7 @@ afterEach(() => jest.restoreAllMocks());
 
 describe('a login', () => {
   it.each(METHODS)(
-    'by %s gives a token that is kept, for the whole DR set, and ended with the worker',
+    'by %s gives a token that is kept, for the whole DR set, and revoked with the worker',
     async (method) => {
       await open(method);
       await Promise.all([bench.write('east'), bench.write('east')]);
@@ -135,7 +135,7 @@ describe('a login', () => {
     },
   );
 
-  it('of a look from a shell (doctor, inventory check --live) leaves no token', async () => {
+  it('from a shell (doctor, inventory check --live) leaves no token', async () => {
     await open('approle');
     const inventory = parseInventory(bench.inventoryText(), 'test');
     const log = pino({ enabled: false });
@@ -145,7 +145,7 @@ describe('a login', () => {
     expect(bench.calls('auth/token/revoke-self')).toEqual(made.map((call) => call.replace('200', '204')));
   });
 
-  it('that the service refuses says where and why, without what it was made with', async () => {
+  it('that the service refuses reports where and why, without its credential', async () => {
     await open('approle');
     const file = join(directory, 'approle-secret-id');
     const [secretId] = [bench.setUp.secrets.get('secret ID') ?? ''];
@@ -251,7 +251,7 @@ describe('a login', () => {
     expect(bench.calls('/login').slice(2)).toEqual(['east 200']);
   });
 
-  it('is made nowhere else where no cluster of the DR set serves: a cluster of another set is asked nothing', async () => {
+  it('is made nowhere else if no cluster of the DR set serves: a cluster of another set gets no request', async () => {
     await open('approle');
     await bench.service.cluster('east').kill();
     const failed = await failureOf(bench.of('west').credential());
@@ -274,7 +274,7 @@ describe('a token of a login', () => {
     expect(bench.service.calls.filter(({ cluster }) => cluster === 'alone')).toEqual([]);
   });
 
-  it('is renewed before its life is over, and replaced where its longest life leaves too little', async () => {
+  it('is renewed before it expires, and replaced if its maximum TTL leaves too little', async () => {
     await open('approle', { ttl: '60s', maxTtl: '90s' });
     await bench.write('east');
     later(10_000);
@@ -291,7 +291,7 @@ describe('a token of a login', () => {
     expect(bench.calls('/login')).toHaveLength(2);
   });
 
-  it('stays good for the call that has it when another takes its place, and is ended with the worker', async () => {
+  it('stays valid for the call that has it when another takes its place, and is revoked with the worker', async () => {
     await open('approle', { ttl: '1h', maxTtl: '1h' });
     const old = await bench.of('east').credential();
     later(HOUR * 0.6);
@@ -304,7 +304,7 @@ describe('a token of a login', () => {
     expect(bench.calls('revoke-self')).toEqual(['east 204', 'east 204']);
   });
 
-  it('is ended early where two others took its place, though it still lives', async () => {
+  it('is revoked early if two others took its place, though it has not expired', async () => {
     await open('approle');
     for (const logins of [1, 2, 3]) {
       await bench.of('east').credential();
@@ -319,7 +319,7 @@ describe('a token of a login', () => {
     expect(bench.calls('revoke-self')).toEqual(Array.from({ length: 4 }, () => 'east 204'));
   });
 
-  it('is given at once while it lives on, though its renewal hangs; no other cluster is waited for', async () => {
+  it('is given at once while it is valid, though its renewal hangs; no other cluster is waited for', async () => {
     await open('approle');
     const token = await bench.of('east').credential();
     expect(bench.service.calls.filter(({ cluster }) => cluster === 'west')).toEqual([]);
@@ -335,7 +335,7 @@ describe('a token of a login', () => {
     expect(bench.calls('/login')).toEqual(['east 200']);
   });
 
-  it('that has ended is replaced by one new login, and the call is made again', async () => {
+  it('that has expired is replaced by one new login, and the call is repeated', async () => {
     await open('approle', { maxTtl: '2h' });
     await bench.write('east');
     bench.service.advanceClock(3 * HOUR);
@@ -345,7 +345,7 @@ describe('a token of a login', () => {
     expect(bench.leaks()).toEqual([]);
   });
 
-  it('that lacks a right is replaced by none: the refusal names the line of the policy', async () => {
+  it('that lacks a right is not replaced: the refusal names the line of the policy', async () => {
     await open('approle');
     const access = bench.of('east');
     const token = await access.credential();
@@ -359,7 +359,7 @@ describe('a token of a login', () => {
     expect(bench.calls('/login')).toHaveLength(1);
   });
 
-  it('that no login brings back to life is asked for once, and the refusal stays', async () => {
+  it('that no login makes valid again is retried once, and the refusal stays', async () => {
     await open('approle');
     bench.service.faults.add({ endpoint: 'POST /v1/kv/data/marker', action: { status: 403 }, times: Infinity });
     bench.service.faults.add({ endpoint: 'GET /v1/auth/token/lookup-self', action: { status: 403 }, times: Infinity });
@@ -368,7 +368,7 @@ describe('a token of a login', () => {
     expect(bench.calls('kv/data/marker')).toHaveLength(2);
   });
 
-  it('is taken from the new primary after a promotion, though the old one is gone and its token with it', async () => {
+  it('is obtained from the new primary after a promotion, though the old one and its token are gone', async () => {
     await open('approle');
     const { service } = bench;
     const west = service.cluster('west');
@@ -386,7 +386,7 @@ describe('a token of a login', () => {
     expect(bench.leaks()).toEqual([]);
   });
 
-  it('of the other one of two primaries is not taken: each gives its own', async () => {
+  it('of the other one of two primaries is not used: each gives its own', async () => {
     await open('approle', { maxTtl: '2h' });
     const { service } = bench;
     const west = service.cluster('west');
@@ -402,7 +402,7 @@ describe('a token of a login', () => {
     expect(bench.calls('kv/data/marker')).toEqual(['east 403', 'east 200', 'west 403', 'west 200']);
   });
 
-  it('that is a batch token is neither renewed nor ended; one that cannot be ended is logged', async () => {
+  it('that is a batch token is neither renewed nor revoked; one that cannot be revoked is logged', async () => {
     await open('approle', { tokenType: 'batch' });
     await bench.write('east');
     await bench.clusters.close();
@@ -417,7 +417,7 @@ describe('a token of a login', () => {
 });
 
 describe('the end of a worker', () => {
-  it('is not held up by a cluster that answers nothing', async () => {
+  it('is not delayed by a cluster that does not answer', async () => {
     const timeout = AbortSignal.timeout.bind(AbortSignal);
     jest.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => timeout(ms === 5_000 ? 50 : ms));
     const opened = async () => {
@@ -434,7 +434,7 @@ describe('the end of a worker', () => {
 });
 
 describe('a token of a file', () => {
-  it('that has ended is read again; where the file has no other, the refusal names it', async () => {
+  it('that has expired is read again; if the file has no other, the refusal names it', async () => {
     await open('approle');
     const east = bench.service.cluster('east');
     const file = join(directory, 'token');

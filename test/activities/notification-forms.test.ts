@@ -35,7 +35,7 @@ it.each([
   `whsec_${'A'.repeat(88)}AAAA`,
   'whsec_not base64!',
   `${SIGNING} oops`,
-])('signs with no secret that is none: %j', (secret) => {
+])('does not sign with an invalid secret: %j', (secret) => {
   expect(() => signatureOf(secret, 'id', '{}')).toThrow('Its signing secret is not one of Standard Webhooks.');
   try {
     signatureOf(secret, 'id', '{}');
@@ -132,7 +132,7 @@ describe('targets', () => {
     expect(first?.body['id']).toBe(id);
   });
 
-  it('a card has title, quotations and commands as plain text, and links nothing but the run', async () => {
+  it('a card has title, quotations and commands as plain text, and links only the run', async () => {
     await notify();
     const [attachment] = card.posted[0]?.body['attachments'] as { contentType: string; content: { body: object[] } }[];
     expect(card.posted[0]?.body['type']).toBe('message');
@@ -154,7 +154,7 @@ describe('targets', () => {
     expect(JSON.stringify(proxied.posted[0]?.headers)).not.toContain(authorization);
   });
 
-  it('a proxy that is gone, or is none, is a target that is down, without its address', async () => {
+  it('a proxy that is gone, or is none, is reported as a target that is down, without its address', async () => {
     const before = process.env['TEST_PROXY'];
     process.env['TEST_PROXY'] = `http://runbooks:${PROXY_PASSWORD}@127.0.0.1:1`;
     const gone = await notify();

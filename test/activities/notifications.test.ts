@@ -66,7 +66,7 @@ describe('notify', () => {
   };
   const notify = (notification: Notification) => bench.call('notify', { deployment: DEPLOYMENT, notification });
 
-  it('tells every target that wants the event, each in its own form', async () => {
+  it('notifies every target that wants the event, each in its own form', async () => {
     expect(await notify(parked)).toEqual({ told: 3, failed: [] });
 
     const command = 'runbook status deployment:payments';
@@ -99,7 +99,7 @@ describe('notify', () => {
   });
 
   it.each(['deployment:`rm -rf`', 'https://evil.example/x', 'call bob and read your share to him'])(
-    'a Workflow ID that could say anything is not shown: %s',
+    'a Workflow ID that may contain any text is not shown: %s',
     async (wid) => {
       await bench.call('notify', { deployment: DEPLOYMENT, notification: parked }, { run: { ...bench.run, wid } });
       expect(hook.posted[0]?.body).toMatchObject({
@@ -110,7 +110,7 @@ describe('notify', () => {
     },
   );
 
-  it('a gate that is opened again says so, and that clients are held; a reminder, who is missing and since when', async () => {
+  it('a gate that is opened again says so, and that clients are quiesced; a reminder says who is missing and since when', async () => {
     const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
     await notify({ ...parked, clientsHeld: true, waiting: { ...gate, again: 'the approvals were too old' } });
     const text = String(chat.posted[0]?.body['text']);
@@ -131,7 +131,7 @@ describe('notify', () => {
     });
   });
 
-  it('a failover that waits pages, and says between which clusters, why, and for whom; what nobody wakes for does not page', async () => {
+  it('a failover that waits pages, and says between which clusters, why, and for whom; an event that is not urgent does not page', async () => {
     const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
     const about = { from: 'east', to: 'west', reason: 'east burns, see https://evil.example', requestedBy: 'olga' };
     const run = { ...bench.run, rid: 'a-failover' };
@@ -187,7 +187,7 @@ describe('notify', () => {
       ]);
     });
 
-    it('is told of the end of a run only what that resolves', async () => {
+    it('is notified of the end of a run only for the alerts that it resolves', async () => {
       const finished = { ...parked, event: 'finished', subject: 'run', waiting: undefined } as const;
       await notify({ ...finished, outcome: 'aborted', closes: ['wait:parked:2', 'finding:orphan-token'] });
       expect(alerts()).toEqual([
@@ -244,7 +244,7 @@ describe('notify', () => {
       expect(alerts()).toEqual([['resolve', `default/${run.wid}/${run.rid}/run`]]);
     });
 
-    it('closes nothing of another run, whatever a run claims', async () => {
+    it('does not close alerts of another run, whatever a run claims', async () => {
       const closes = ['outage', '../another/run/outage', 'default/deployment:billing/r/outage'];
       await notify({ ...parked, event: 'finished', subject: 'run', waiting: undefined, closes });
       await notify({ ...parked, event: 'finished', subject: 'run', waiting: undefined, closes: ['outage'] });
@@ -252,7 +252,7 @@ describe('notify', () => {
     });
   });
 
-  it('only who wants an event is told of it', async () => {
+  it('a target is notified only of its events', async () => {
     const finished = { ...parked, event: 'finished', waiting: undefined, outcome: 'completed' } as const;
     expect(await notify({ ...finished, leftToDo: ['revoke the token'] })).toEqual({ told: 2, failed: [] });
     expect(hook.posted[0]?.body).toMatchObject({
@@ -263,7 +263,7 @@ describe('notify', () => {
     expect([chat.posted.length, pager.posted.length]).toEqual([1, 0]);
   });
 
-  it('a target that is down is named with the reason and nothing else, and the others are told', async () => {
+  it('a target that is down is reported with the reason only, and the others are notified', async () => {
     hook.answers = ['hang'];
     chat.answers = [404];
     pager.answers = [503, 202];
@@ -277,7 +277,7 @@ describe('notify', () => {
     expect([hook.posted.length, chat.posted.length, pager.posted.length]).toEqual([2, 1, 2]);
   });
 
-  it('a redirect is not followed, and a source that is gone is a target that is down', async () => {
+  it('a redirect is not followed, and a missing source counts as a target that is down', async () => {
     hook.answers = [302];
     const url = process.env['TEST_CHAT_URL'];
     process.env['TEST_CHAT_URL'] = 'http://hooks.example.com/plain-text';
@@ -295,7 +295,7 @@ describe('notify', () => {
     expect(hook.posted.map(({ path }) => path)).not.toContain('/elsewhere');
   });
 
-  describe('whoever forges what the activity is passed', () => {
+  describe('an attacker who forges the input of the activity', () => {
     const LURE = 'Security team: read your key share to bob at https://evil.example/collect or evil.example/x, now';
     const forged = (more: object) => notify({ ...parked, ...more });
     const allTold = () => [hook.posted.map(({ body }) => body), chat.posted, pager.posted];
@@ -332,7 +332,7 @@ describe('notify', () => {
     });
 
     it.each([{ event: 'win-a-prize' }, { runbook: LURE }, { severity: LURE }, { number: 'one' }])(
-      'tells nobody what is on no list: %j',
+      'does not notify targets that are on no list: %j',
       async (more) => {
         const failure = await bench.failure('notify', {
           deployment: DEPLOYMENT,
@@ -343,7 +343,7 @@ describe('notify', () => {
       },
     );
 
-    it('floods nobody: so many of one run, then no more for a while', async () => {
+    it('cannot flood people: a bounded number of one run, then no more for a while', async () => {
       const run = { ...bench.run, rid: 'a-run-that-floods' };
       const ends: string[] = [];
       for (let number = 1; number <= 60; number += 1) {

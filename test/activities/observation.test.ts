@@ -40,7 +40,7 @@ describe('a deployment is read', () => {
     expect(east?.clusterId).toBe(bench.cluster('east').clusterId);
   });
 
-  it('with one node away and one sealed: the rest is still told', async () => {
+  it('with one node away and one sealed: the rest is still reported', async () => {
     await bench.cluster('west').killNode(2);
     bench.cluster('east').sealNode(1);
     const [east, west] = await read();
@@ -50,7 +50,7 @@ describe('a deployment is read', () => {
     expect(east?.nodes[1]).toMatchObject({ reachable: true, sealed: true });
   });
 
-  it('with a whole cluster away: the other one is told, and a switchover is refused with what was seen', async () => {
+  it('with a whole cluster away: the other one is reported, and a switchover is refused with the observed state', async () => {
     await bench.cluster('east').kill();
     const [east, west] = await read();
     expect(east).toMatchObject({ cluster: 'east', reachable: false, error: expect.stringMatching(/./) as string });
@@ -93,7 +93,7 @@ it('with auto-unseal, and nodes that answer after 5 s, all is read in the time o
   }
 });
 
-describe('what a status says', () => {
+describe('a status of the service', () => {
   const at = Date.parse('2026-01-01T00:00:10Z');
   it('keeps WAL indexes of 64 bits without loss', () => {
     const seen = observeReplication({ mode: 'primary', lastReplicatedWal: 18_446_744_073_709_551_615n }, at);
@@ -119,7 +119,7 @@ describe('what a status says', () => {
     ['nor an empty text', [heard('')], undefined, true],
     ['nor 0', [heard('0')], undefined, true],
     [
-      'a connection that never was, and never heard',
+      'a connection that never was, without a heartbeat',
       [{ ...BROKEN, lastHeartbeat: '0001-01-01T00:00:00Z' }],
       undefined,
       false,
@@ -154,15 +154,15 @@ describe('what a status says', () => {
     expect(isAlive(west?.dr, 5_000)).toBe(true);
   });
 
-  it('a cluster without replication says only that', () => {
+  it('a cluster without replication reports only that', () => {
     for (const mode of ['disabled', 'unsupported', 'unknown'] as const)
       expect(observeReplication({ mode }, at)).toEqual({ mode, peers: [] });
     expect(describeReplication(undefined)).toBe('not readable');
   });
 });
 
-describe('the evidence that nothing is lost', () => {
-  it('is a marker that the secondary reached; not while that holds back', async () => {
+describe('the evidence that no data is lost', () => {
+  it('is a marker that the secondary has received, and no marker while replication is delayed', async () => {
     const { wal, reached = '0' } = await mark({ secondary: 'west' });
     expect(BigInt(reached)).toBeGreaterThanOrEqual(BigInt(wal));
 
@@ -173,18 +173,18 @@ describe('the evidence that nothing is lost', () => {
     expect(marker).not.toHaveProperty('reached');
     const sides = { deployment: DEPLOYMENT, kind: 'dr', oldPrimary: 'east', newPrimary: 'west' } as const;
     const compared = await bench.call('compareAfterDemotion', { ...sides, walBefore: marker.wal });
-    expect(compared).toMatchObject({ loss: 'bounded', why: holding('equal Merkle roots were not seen') });
+    expect(compared).toMatchObject({ loss: 'bounded', why: holding('equal Merkle roots were not observed') });
     // A cluster that does not answer costs no more: nothing was read, and the comparison ends all the same.
     bench.always(/./, { delayMs: 4_000 }, 'west');
     const compare = async () => {
       const unread = await bench.call('compareAfterDemotion', sides);
-      expect(unread).toMatchObject({ loss: 'bounded', why: holding('how far west is behind is not known') });
+      expect(unread).toMatchObject({ loss: 'bounded', why: holding('how far west is behind is unknown') });
     };
     expect(await tooSlow(3_000, compare)).toEqual([]);
     bench.cluster('west').holdStream('dr', false);
   });
 
-  it('a marker tells how far the record has come, and the next one compares it', async () => {
+  it('a marker stores how far the record has come, and the next one compares it', async () => {
     await bench.records.change(DEPLOYMENT, () => ({ put: { note: 1 } }));
     for (let times = 0; times < 2; times += 1) expect(await mark()).not.toHaveProperty('findings');
     bench.recordServer.forget(recordWorkflowId(DEPLOYMENT));
@@ -213,7 +213,7 @@ describe('service', () => {
   const ready = { ...marking, credentialOf: 'east' };
   const wait = async (more: object = {}, on = bench) => on.call('awaitServiceReady', { ...ready, ...more });
 
-  it('is ready once the same node is active before and after the marker was read; nothing is written for that', async () => {
+  it('is ready once the same node is active before and after the marker was read; no write is needed', async () => {
     const marker = await mark();
     const before = bench.changes();
     const lookedUp = () => bench.service.calls.filter(({ path }) => path.includes('ui/mounts')).length;
@@ -225,7 +225,7 @@ describe('service', () => {
     expect([bench.changes(), lookedUp()]).toEqual([before, found]);
   });
 
-  it('is not ready where the marker is another one, or on a secondary', async () => {
+  it('is not ready if the marker is another one, or on a secondary', async () => {
     const marker = { ...(await mark()), value: 'of another run' };
     bench.limit({ serviceReadyMs: 400 });
     const refuses = (input: object, code: string, observed: string) =>
@@ -252,7 +252,7 @@ describe('service', () => {
     expect(paths).toContain('/v1/kv/data/runbooks-marker');
   });
 
-  it('does not keep clients out of a cluster that refuses our own credential alone, and tells it', async () => {
+  it('does not keep clients out of a cluster that refuses only the credential of the workers, and reports it', async () => {
     const bare = await ActivityBench.start({
       cluster: () => ({ credential: { file: join(bench.directory, 'no-such-token') } }),
     });
@@ -273,7 +273,7 @@ describe('service', () => {
 
   const WRITE = 'POST /v1/kv/data/runbooks-marker-after';
 
-  it('a write is proven on its own: what may pass is waited out, what is refused is told with what to look at', async () => {
+  it('a write is proven on its own: a passing failure is waited out, a refusal is reported with what to check', async () => {
     bench.service.faults.add({ endpoint: WRITE, action: { status: 500 }, times: 2 });
     expect((await bench.call('proveWrite', { ...ready, marker: await mark() })).writtenAt).toBeGreaterThan(0);
     expect(bench.cluster('east').read('kv/runbooks-marker-after')).toEqual({ writtenOn: 'east' });
@@ -285,7 +285,7 @@ describe('service', () => {
   it.each([
     [500, true],
     [502, false],
-  ])('a write that is answered %i to the end names a full storage: %s', async (status, full) => {
+  ])('a write that is answered %i until the budget ends names a full storage: %s', async (status, full) => {
     bench.limit({ serviceReadyMs: 500 });
     bench.always(WRITE, { status });
     const { details } = await bench.failure('proveWrite', ready);
@@ -295,7 +295,7 @@ describe('service', () => {
     }
   });
 
-  it('one failed write stops no cluster: the plan is told to look again', async () => {
+  it('one failed write blocks no cluster: the plan says to check again', async () => {
     bench.always(WRITE, { status: 500 });
     const failed = (await bench.assess('drSwitchover', { to: 'west' })).preconditions.find(
       ({ name, verdict }) => name === 'marker written and read back' && verdict === 'fail',

@@ -44,7 +44,7 @@ const enables = (cluster: string) => bench.calls(cluster, 'secondary/enable');
 const issued = () => bench.calls('east', 'primary/secondary-token');
 
 describe('the wipe of a cluster', () => {
-  it('is refused where its approvals are older than they count, also where they became so while its token was issued', async () => {
+  it('is refused if its approvals are older than they count, also if they became so while its token was issued', async () => {
     const authority = await planFor('north');
     bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
     const details = { about: 'approvals too old', observed: holding('gate wipe was met at'), outcomeKnown: true };
@@ -66,7 +66,7 @@ describe('the wipe of a cluster', () => {
     expect(plan?.text.match(/No mount was found at [^.]+/g)).toEqual(['No mount was found at us-custmers/']);
   });
 
-  it('is refused where the paths filter is not the one that was approved', async () => {
+  it('is refused if the paths filter differs from the approved one', async () => {
     const authority = await planFor('europe');
     const id = idOf('europe');
     const join = { ...joining('europe', authority), kind: 'performance' } as const;
@@ -80,22 +80,19 @@ describe('the wipe of a cluster', () => {
   it.each([
     ['began to replicate', 'DR disabled, performance primary', () => makePrimary('north')],
     ['has a node that does not answer', 'does not answer', () => silence('north')],
-    ['tells another cluster ID', 'a different cluster ID than a moment ago', () => tellAnotherId('north')],
-  ])(
-    'is refused where the cluster %s while its token was issued, which stays unused',
-    async (_what, observed, change) => {
-      const authority = await planFor('north');
-      bench.service.faults.add({ cluster: 'east', endpoint: ISSUE, when: 'after', action: change });
-      const findings = [expect.objectContaining({ code: 'activation-token-unused' })];
-      const details = { observed: holding(observed), outcomeKnown: true, findings };
-      await bench.refused('enableSecondary', joining('north', authority), 'PRECONDITION_FAILED', { details });
-      bench.service.faults.clear();
-      bench.cluster('north').setRole('performance', { mode: 'disabled' }, bench.service.now());
-      expect(enables('north')).toBe(0);
-    },
-  );
+    ['reports another cluster ID', 'a different cluster ID than a moment ago', () => tellAnotherId('north')],
+  ])('is refused if the cluster %s while its token was issued, which stays unused', async (_what, observed, change) => {
+    const authority = await planFor('north');
+    bench.service.faults.add({ cluster: 'east', endpoint: ISSUE, when: 'after', action: change });
+    const findings = [expect.objectContaining({ code: 'activation-token-unused' })];
+    const details = { observed: holding(observed), outcomeKnown: true, findings };
+    await bench.refused('enableSecondary', joining('north', authority), 'PRECONDITION_FAILED', { details });
+    bench.service.faults.clear();
+    bench.cluster('north').setRole('performance', { mode: 'disabled' }, bench.service.now());
+    expect(enables('north')).toBe(0);
+  });
 
-  it('by an attempt after one that may have sent it: waits for that one, then revokes what was not used and wipes once', async () => {
+  it('by an attempt after one that may have sent it waits for that one, then revokes unused tokens and wipes once', async () => {
     const authority = await planFor('north');
     const revoked = bench.calls('east', 'primary/revoke-secondary');
     const began = Date.now();
@@ -114,7 +111,7 @@ describe('the wipe of a cluster', () => {
     expect([issued(), enables('north')]).toEqual([before, 1]);
   });
 
-  it('is followed until every node says several times in a row that it is unsealed: a silent one may be sealed', async () => {
+  it('is followed until every node reports several times in a row that it is unsealed: a node that does not respond may be sealed', async () => {
     const watch = { deployment: DEPLOYMENT, kind: 'dr', primary: 'east', secondary: 'west' } as const;
     bench.service.calls.length = 0;
     bench.service.faults.add({ cluster: 'west', endpoint: SEALS, action: 'reset', skip: 1, times: 1 });
@@ -124,20 +121,20 @@ describe('the wipe of a cluster', () => {
 
     bench.limit({ unsealMs: 1 });
     silence('west');
-    const details = { observed: holding('sealed or silent: http') };
+    const details = { observed: holding('sealed or not responding: http') };
     await bench.refused('followBootstrap', watch, 'CONFIRMATION_TIMEOUT', { details });
     bench.limit();
     bench.service.faults.clear();
   });
 });
 
-it('a secondary that streams is not done before each standby was seen sealed once, or had the time to seal itself', async () => {
+it('a secondary that streams is not finished before each standby has been sealed once, or had the time to seal itself', async () => {
   const watch = { deployment: DEPLOYMENT, kind: 'dr', primary: 'east', secondary: 'river' } as const;
   const [east, river] = [bench.cluster('east'), bench.cluster('river')];
   expect((await join('dr', east, river)).status).toBe(200);
   const began = performance.now();
   expect(await bench.call('followBootstrap', watch)).toMatchObject({
-    ...{ observed: holding('0 of 2 standbys were seen sealed'), sealsSeen: false },
+    ...{ observed: holding('0 of 2 standbys have been confirmed sealed'), sealsSeen: false },
   });
   expect(performance.now() - began).toBeGreaterThan(SEALING_MS);
 
@@ -169,7 +166,7 @@ function silence(cluster: string): void {
 const SOUTH = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'south' } as const;
 const ENABLE = { kind: 'dr', endpoint: 'primary/enable', gate: 'plan' } as const;
 
-it('no second primary is made while one of its set is silent, although it answered before', async () => {
+it('no second primary is enabled while a member of its set does not respond, although it answered before', async () => {
   const authority = await enablingOf('south', ENABLE, 'plan');
   bench.always(/./, 'reset', 'east');
   await bench.refusedUnsent('enablePrimary', { ...SOUTH, authority }, 'PRECONDITION_FAILED', {

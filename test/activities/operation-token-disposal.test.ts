@@ -45,7 +45,7 @@ it.each([
   ['of the attempt that made it goes with it', true, []],
   ['of another attempt stays', false, ['under-way']],
 ] as const)(
-  'a token that could not be noted once it was made: the note of a last share %s',
+  'a token that could not be noted after its creation: the note of a last share %s',
   async (_what, own, left) => {
     const token = await bench.operationToken('west', USES);
     const entry = randomUUID();
@@ -56,7 +56,7 @@ it.each([
   },
 );
 
-it('one that could not be noted, and is not proven dead, is sealed in the record from then on', async () => {
+it('one that could not be noted, and is not proven invalid, is sealed in the record from then on', async () => {
   const token = await bench.operationToken('west', USES);
   const entry = randomUUID();
   await note(token.value, { id: entry, state: 'under-way', sealed: undefined });
@@ -65,7 +65,7 @@ it('one that could not be noted, and is not proven dead, is sealed in the record
   expect(bench.tokensKept()).toMatchObject([{ id: entry, state: 'alive', sealed: token.value }]);
 });
 
-it('a token that is refused although nothing deleted it is not proven dead, and stays sealed', async () => {
+it('a token that is refused although it was not deleted is not proven invalid, and stays sealed', async () => {
   const token = await bench.operationToken('west', USES);
   await note(token.value);
   bench.service.faults.add({ endpoint: DELETE, action: { status: 403 }, times: Infinity });
@@ -78,7 +78,7 @@ it('a token that is refused although nothing deleted it is not proven dead, and 
   expect(living()).toBe(1);
 });
 
-it('an orphan that is forgotten is told, also where the attempt that took it off the record ended before it told anybody', async () => {
+it('an orphan that is forgotten is reported, also if the attempt that removed it from the record ended before its report', async () => {
   const id = randomUUID();
   await note('' as Sealed<'operation-token'>, { id, state: 'orphan', sealed: undefined, wid: 'ceremony:west' });
   bench.openRuns = new Map([[bench.run.wid, { type: 'drSwitchover', runId: bench.run.rid }]]);
@@ -105,14 +105,14 @@ it('a refusal that passes, as of a node that restarts, is outlasted', async () =
   expect(living()).toBe(0);
 });
 
-it('a token whose deletion lost its answer is asked for again until the refusal proves it', async () => {
+it('a token whose deletion lost its answer is deleted again until the refusal proves it', async () => {
   const token = await bench.operationToken('west', USES);
   bench.service.faults.add({ endpoint: DELETE, action: 'lose-answer' });
   expect((await dispose([token])).disposals[0]?.state).toBe('deleted');
   expect(living()).toBe(0);
 });
 
-it('what an earlier run of the same Workflow ID left is deleted too, and what another left is not touched', async () => {
+it('tokens that an earlier run of the same Workflow ID left are deleted too, and those of another are left alone', async () => {
   const earlier = { ...bench.run, rid: randomUUID() };
   const left = await bench.operationToken('west', USES, earlier);
   const other = { ...bench.run, wid: 'ceremony:west' };
@@ -126,7 +126,7 @@ it('what an earlier run of the same Workflow ID left is deleted too, and what an
   expect(bench.tokensKept().map(({ state }) => state)).toEqual(['alive']);
 });
 
-it('a token that answers nothing clear is not proven dead: a critical finding, which says where no record has it', async () => {
+it('a token without a clear answer is not proven invalid: a critical finding, which says if no record has it', async () => {
   const token = await bench.operationToken('west', USES);
   // Each answer asks for a second: three are waited, not seven.
   const action = { status: 503, headers: { 'retry-after': '1' } };
@@ -140,7 +140,7 @@ it('a token that answers nothing clear is not proven dead: a critical finding, w
   expect(await tooSlow(6_000, tried)).toEqual([]);
 });
 
-it('a batch token is nobody’s to delete', async () => {
+it('a batch token is never deleted', async () => {
   const changes = bench.changes();
   expect(await dispose([{ source: 'batch', cluster: 'west' }])).toEqual({ disposals: [], findings: [] });
   expect(bench.changes()).toEqual(changes);
@@ -156,7 +156,7 @@ it('a token that cannot be opened, or whose cluster is away, does not stop the o
   expect(disposals[0]?.text).toContain('SEALED_VALUE_INVALID');
 });
 
-it('a token of a cluster that is primary by now is kept sealed in the ledger, with a finding', async () => {
+it('a token of a cluster that is now primary is kept sealed in the ledger, with a finding', async () => {
   const token = await bench.operationToken('west', USES);
   // It lost its answer: once the cluster is a secondary again a refusal is the proof.
   const deletionSentAt = new Date().toISOString();

@@ -73,7 +73,7 @@ async function repointing(kind: ReplicationKind, more: object) {
 const sentTo = (end: string) => bodies.filter(({ path }) => path.endsWith(end)).length;
 
 describe.each(KINDS)('update-primary of kind %s', (kind) => {
-  it('by a wrapped token with the API address, the CA and the lifetime that the inventory says', async () => {
+  it('by a wrapped token with the API address, the CA and the TTL of the inventory', async () => {
     const apiAddressForPeers = bench.cluster('east').apiAddress;
     bench.limit({ activationTokenMs: 120_000 });
     const keys = sentTo('generate-public-key');
@@ -93,7 +93,7 @@ describe.each(KINDS)('update-primary of kind %s', (kind) => {
     expect(lastBody(`${kind}/primary/secondary-token`)).toMatchObject({ ttl: '120s' });
   });
 
-  it('by a public key alone, where that is asked for: without one it is not sent', async () => {
+  it('by a public key alone, if that is requested: without one it is not sent', async () => {
     const endpoint = `POST /v1/sys/replication/${kind}/secondary/generate-public-key`;
     const fault = bench.always(endpoint, { status: 403 });
     const { input } = await repointing(kind, { form: 'public-key' });
@@ -133,7 +133,7 @@ describe.each(KINDS)('update-primary of kind %s', (kind) => {
   });
 });
 
-it('addresses are refused where the form is another one', () => {
+it('addresses are refused if the form is another one', () => {
   const input = { ...asked, kind: 'dr', primary: 'east', secondary: 'west', addresses: ['10.1.0.4:8201'] };
   const parses = (more: object) => RUNBOOK_INPUTS.secondaryRepointing.safeParse({ ...input, ...more }).success;
   expect([parses({}), parses({ form: 'addresses' })]).toEqual([false, true]);
@@ -163,7 +163,7 @@ it.each([
   },
 );
 
-it.each(KINDS)('a primary of kind %s advertises what the inventory says', async (kind) => {
+it.each(KINDS)('a primary of kind %s advertises the address of the inventory', async (kind) => {
   inventory('south', { advertisedClusterAddress: 'https://lb.south.example:8201' });
   // Of the performance set east is the primary already.
   const east = bench.cluster('east').effectiveRole('performance');
@@ -180,7 +180,7 @@ describe('a paths filter', () => {
   const approved = (assessed: Assessed) => bench.approved(assessed, 'filter');
   const write = { deployment: DEPLOYMENT, cluster: 'east' } as const;
 
-  it('has mode allow where none is given, and may list nothing', async () => {
+  it('has mode allow if none is given, and may have an empty list', async () => {
     const parsed = (europe: object) =>
       RUNBOOK_INPUTS.filterReconciliation.safeParse({ ...asked, filters: { europe } }).data?.filters;
     expect(parsed({ paths: ['kv/'] })).toEqual({ europe: { mode: 'allow', paths: ['kv/'] } });
@@ -264,7 +264,7 @@ describe('a secondary of another team', () => {
     expect(bench.leaks()).toHaveLength(1);
   });
 
-  it('gets nothing where the service does not encrypt: the wrapped token never leaves, and its id is revoked', async () => {
+  it('gets no token if the service does not encrypt: the wrapped token never leaves, and its id is revoked', async () => {
     const authority = await approved();
     const token = 'hvs.CanaryCanaryCanaryCanary0123';
     bench.canary('wrapped activation token', token);
@@ -279,7 +279,7 @@ describe('a secondary of another team', () => {
   });
 });
 
-it('a promotion of either kind advertises what the inventory says of the new primary', async () => {
+it('a promotion of either kind advertises the address that the inventory has for the new primary', async () => {
   const advertisedClusterAddress = 'https://lb.new.example:8201';
   for (const name of ['west', 'europe']) inventory(name, { advertisedClusterAddress });
   const authority = await bench.authorityOf('performancePromotion', { to: 'europe' }, 'promote');

@@ -54,13 +54,13 @@ async function putFilter(cluster: string, id: string, filter?: object): Promise<
 
 const mode = (name: string) => bench.cluster(name).snapshotState().performance.mode;
 
-it('a plan for one cluster promotes no other, says nothing of force, and lets nobody pass over the proof', async () => {
+it('a plan for one cluster promotes no other, does not mention force, and lets no one skip the proof', async () => {
   const authority = await approved();
   for (const more of [{ cluster: 'asia' }, { mode: 'forced' }, { mode: 'unplanned' }] as const)
     await bench.refusedUnsent('promoteSecondary', promotion(authority, more), 'NOT_APPROVED');
 });
 
-it('no cluster is promoted while the primary is one, and none is demoted whose successor is not ready', async () => {
+it('no cluster is promoted while the primary reports primary, and none is demoted whose successor is not ready', async () => {
   const authority = await approved();
   await bench.refusedUnsent('promoteSecondary', promotion(authority), 'STATE_DIVERGED');
 
@@ -72,15 +72,15 @@ it('no cluster is promoted while the primary is one, and none is demoted whose s
   expect([mode('east'), mode('europe')]).toEqual(['primary', 'secondary']);
 });
 
-it('a silent primary that this run did not demote may be one still: nobody is promoted in its place', async () => {
+it('a primary that does not respond and that this run did not demote may still be primary: no cluster is promoted in its place', async () => {
   const authority = await approved({ acceptLoss: 'bounded' });
   await bench.cluster('east').kill();
   await bench.refusedUnsent('promoteSecondary', promotion(authority), 'PRECONDITION_FAILED', {
-    details: { observed: holding('east: active node silent') },
+    details: { observed: holding('east: active node not responding') },
   });
 });
 
-it('an unplanned promotion looks again right before the call: a primary or a DR secondary that is back refuses it', async () => {
+it('an unplanned promotion checks again right before the call: a primary or a DR secondary that is back refuses it', async () => {
   const unplanned = { mode: 'unplanned', from: 'east' };
   const pair = [bench.cluster('east'), bench.cluster('west')] as const;
   for (const each of pair) await each.kill();
@@ -132,7 +132,7 @@ it('update-primary by token serves the secondary and the primary of the approved
 
   // The new primary does not know asia, and a demoted cluster takes no addresses.
   for (const [secondary, name] of [
-    ['asia', 'the primary knows the secondary'],
+    ['asia', 'the primary lists the secondary'],
     ['east', 'attached before, and not demoted since'],
   ]) {
     const { preconditions } = await repointing({ ...asia, secondary, form: 'addresses' });
@@ -164,7 +164,7 @@ it('update-primary by token serves the secondary and the primary of the approved
   expect(await bench.call('compareMerkleRoots', roots)).toMatchObject({ verdict: 'equal' });
 });
 
-it('addresses are given only while their primary is one, knows the secondary and keeps its filter', async () => {
+it('addresses are given only while their primary is primary, lists the secondary and keeps its filter', async () => {
   const addresses = {
     ...({ kind: 'performance', by: 'addresses' } as const),
     deployment: DEPLOYMENT,
@@ -191,7 +191,7 @@ it('addresses are given only while their primary is one, knows the secondary and
   await refuses(filtered, `no paths filter under ${clusterId}`);
 });
 
-it('a parked step that looks on waits for the role that it is for, and only reads', async () => {
+it('a parked step that keeps checking waits for the role that it is for, and only reads', async () => {
   const reads = () => bench.service.calls.filter(({ path }) => path.endsWith('performance/status')).length;
   const before = reads();
   let seen: { readonly observed: string } | undefined;

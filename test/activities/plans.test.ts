@@ -32,7 +32,7 @@ function lacking(checks: readonly Check[]): readonly string[] {
   return [...new Set(lacks)].sort();
 }
 
-describe('the rights that a plan asks for are those of its operations', () => {
+describe('the rights in a plan are those of its operations', () => {
   const before = new Map<string, Buffer>();
   beforeAll(async () => {
     for (const name of ['east', 'europe', 'asia', 'north', 'south']) {
@@ -100,7 +100,7 @@ describe('the rights that a plan asks for are those of its operations', () => {
     expect(lacking(failing(await during(() => bench.assess(runbook, input))))).toEqual(calls.sort());
   });
 
-  it('a performance secondary that could not be re-pointed after a switchover is told before it, and refuses nothing', async () => {
+  it('a performance secondary that could not be re-pointed after a switchover is reported before it, without a refusal', async () => {
     const { preconditions, route } = await bench.assess('drSwitchover', { to: 'west' });
     const warned = lacking(preconditions.filter(({ verdict }) => verdict === 'warn'));
     const ofFollowers = [`asia: ${UPDATE}`, ...FILTERED.split(' ').map((path) => `east: ${path}`), `europe: ${UPDATE}`];
@@ -110,7 +110,7 @@ describe('the rights that a plan asks for are those of its operations', () => {
     expect(route?.findings).toContainEqual({ severity: 'warning', code: 'may-not-follow', text, next });
   });
 
-  it('a filter that may not be read is told: nothing is wiped beside one, and a decommission leaves it', async () => {
+  it('a filter that may not be read is reported: no cluster is wiped beside one, and a decommission leaves it', async () => {
     const onboarding = async () =>
       failing(await bench.assess('performanceSecondaryOnboarding', ONBOARDING)).find(
         ({ name }) => name === 'no wider than the existing filter',
@@ -137,7 +137,7 @@ describe('the rights that a plan asks for are those of its operations', () => {
     expect(plan?.text).toContain('stays on east: not readable (PERMISSION_DENIED), if there is one.');
   });
 
-  it('what the credential of a new primary may do with the marker is known before the outage', async () => {
+  it('the rights of the credential of a new primary on the marker are known before the outage', async () => {
     const refused = async () =>
       failing(await promotion()).flatMap(({ cluster, name }) =>
         cluster === 'europe' && name.includes('marker') ? name : [],
@@ -155,7 +155,7 @@ describe('the rights that a plan asks for are those of its operations', () => {
   });
 });
 
-it('a promotion and a re-pointing go on with a dead and a sealed standby, and name both to the approvers', async () => {
+it('a promotion and a re-pointing continue with a stopped and a sealed standby, and name both to the approvers', async () => {
   const { plan: whole } = await promotion();
   await bench.cluster('east').killNode(2);
   bench.cluster('europe').sealNode(2);

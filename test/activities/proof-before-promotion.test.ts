@@ -73,7 +73,7 @@ function writeAlone(): void {
 }
 
 describe('a demotion whose plan accepts no loss', () => {
-  it('is not sent while the successor lacks a write that the primary tells of, whatever the input says', async () => {
+  it('is not sent while the successor lacks a write that the primary reports, whatever the input says', async () => {
     writeAlone();
     for (const reached of [{}, { reached: '1' }])
       await bench.refusedUnsent('demotePrimary', { ...drDemotion(none), ...reached }, 'PRECONDITION_FAILED', {
@@ -82,14 +82,14 @@ describe('a demotion whose plan accepts no loss', () => {
     expect(mode('east')).toBe('primary');
   });
 
-  it('is not sent where the primary does not tell how far it wrote', async () => {
+  it('is not sent if the primary does not report how far it wrote', async () => {
     bench.always(STATUS, says('primary'), 'east');
     await bench.refusedUnsent('demotePrimary', drDemotion(none), 'PRECONDITION_FAILED', {
       message: 'east was not demoted: "a loss can be excluded" (east) does not hold.',
     });
   });
 
-  it('is sent once the successor has it; the promotion is made where both have the same Merkle root', async () => {
+  it('is sent once the successor has it; the promotion is made if both have the same Merkle root', async () => {
     bench.cluster('east').write('kv/early', { at: bench.service.now() });
     expect(await bench.call('demotePrimary', drDemotion(none))).toMatchObject(DONE);
     expect(await promote(none)).toMatchObject(DONE);
@@ -110,12 +110,12 @@ describe('a promotion whose plan accepts no loss', () => {
   };
   /** What a person decides about a step of the run. */
   async function decided(name: string, action: DecisionAction, step: string): Promise<void> {
-    const decision = { ...bench.run, step, parkingNo: 1, action, reason: 'we know what is lost' };
+    const decision = { ...bench.run, step, parkingNo: 1, action, reason: 'we accept the loss' };
     const claim = { ...decision, name, iat: 1 };
     bench.signaled('decide', [name === 'emil' ? claim : await decisionOf(bench.person(name), decision)]);
   }
 
-  it('believes the mark of the demotion although the roots were equal, where the old primary is silent', async () => {
+  it('trusts the mark of the demotion although the roots were equal, if the old primary does not respond', async () => {
     bench.cluster('east').write('kv/early', { at: bench.service.now() });
     const result = await bench.call('demotePrimary', drDemotion(none));
     expect(result.evidence).toMatchObject({ loss: 'none', why: holding('Merkle roots') });
@@ -124,7 +124,7 @@ describe('a promotion whose plan accepts no loss', () => {
     expect(await promote(none)).toMatchObject(DONE);
   });
 
-  it('is refused where the roots differ, compared or not, and whatever a result in the history says', async () => {
+  it('is refused if the roots differ, compared or not, and whatever a result in the history says', async () => {
     await demotedWithLoss();
     await refuses(none, { message: holding('accepts no data loss') });
     compared();
@@ -133,7 +133,7 @@ describe('a promotion whose plan accepts no loss', () => {
     expect(await promote(bounded)).toMatchObject(DONE);
   });
 
-  it('is made where a person who signs decided to go on, and not on a claim', async () => {
+  it('is made if a person who signs decided to continue, and not on a claim', async () => {
     await demotedWithLoss();
     const step = 'Compare the data of both clusters';
     await decided('grace', 'retry', step);
@@ -144,7 +144,7 @@ describe('a promotion whose plan accepts no loss', () => {
     expect(await promote(none)).toMatchObject(DONE);
   });
 
-  it('believes no comparison, and no clients that were held without the mark of a worker, where the old primary is silent', async () => {
+  it('trusts no comparison, and no quiesced clients without the mark of a worker, if the old primary does not respond', async () => {
     demotePrimary(bench.cluster('east'), 'dr');
     await bench.cluster('east').kill();
     const roots = { oldPrimaryRoot: 'a7f3c2', newPrimaryRoot: 'a7f3c2' };
@@ -161,7 +161,7 @@ describe('a promotion whose plan accepts no loss', () => {
   });
 });
 
-describe('a silent cluster', () => {
+describe('a cluster that does not respond', () => {
   /** It is there, for everybody but this worker. */
   const unreachable = () => bench.always(/./, 'reset', 'east');
   /** Demoted, and gone with it: what the proof is for. */
@@ -173,16 +173,16 @@ describe('a silent cluster', () => {
   const seenAsPrimary = { result: { observations: [{ cluster: 'east', dr: { mode: 'primary' } }] } };
 
   it.each([
-    ['was demoted by this run, and nobody was heard since', [() => demoted()], true],
+    ['was demoted by this run, and no heartbeat arrived since', [() => demoted()], true],
     ['was demoted, and a promotion of it was refused', [() => demoted(), () => promoted(REFUSED)], true],
-    ['gave this run nothing to prove it by', [], false],
+    ['gave this run no proof', [], false],
     ['may have been demoted', [() => demoted(DOUBTFUL)], false],
-    ['refused a promotion, and was demoted by nobody', [() => promoted(REFUSED)], false],
+    ['refused a promotion, and was never demoted', [() => promoted(REFUSED)], false],
     ['was promoted since, and the run says so', [() => demoted(), () => promoted()], false],
     ['may have been promoted since, by a failover', [() => demoted(), () => promoted(DOUBTFUL)], false],
     ['is being promoted', [() => demoted(), () => promoted('running')], false],
     ['gave its place to a candidate that follows again', [() => demoted(), () => promoted(undefined, 'west')], false],
-    ['was seen as primary', [() => demoted(), () => bench.happened('readDeployment', {}, seenAsPrimary)], false],
+    ['reported primary', [() => demoted(), () => bench.happened('readDeployment', {}, seenAsPrimary)], false],
     // That takes no approval.
     ['was found demoted', [() => demoted({ result: { outcome: 'already' } })], false],
     [
@@ -198,7 +198,7 @@ describe('a silent cluster', () => {
     else await refuses(bounded, { details: { next: holding('fence it') } });
   });
 
-  it('that was to take the place of one that was demoted is no primary either: that one, which hears nobody, is promoted back', async () => {
+  it('that was to replace a demoted cluster is no primary either: the demoted one, which receives no heartbeat, is promoted back', async () => {
     await bench.call('demotePrimary', drDemotion(bounded));
     await bench.cluster('west').kill();
     const again = await back(bounded);
@@ -208,14 +208,14 @@ describe('a silent cluster', () => {
     await bench.cluster('west').restart();
   });
 
-  it('may be primary again 60 days later: the approvals and the demotion of then promote nothing', async () => {
+  it('may be primary again 60 days later: old approvals and the old demotion do not allow a promotion', async () => {
     demoted(undefined, Date.now() - 60 * 24 * HOUR);
     unreachable();
-    const details = { observed: holding('east: active node silent'), next: holding('fence it') };
+    const details = { observed: holding('east: active node not responding'), next: holding('fence it') };
     await refuses(bounded, { message: holding('the demotion of east was'), details });
   });
 
-  it('is primary where a node said so before all fell silent: somebody may have promoted it by hand', async () => {
+  it('is primary if a node said so before all stopped responding: somebody may have promoted it by hand', async () => {
     demotePrimary(bench.cluster('east'), 'dr');
     demoted();
     bench.service.faults.add({ cluster: 'east', endpoint: STATUS, action: says('primary') });
@@ -224,7 +224,7 @@ describe('a silent cluster', () => {
     await refuses(bounded, {}, 'STATE_DIVERGED');
   });
 
-  it('is proven to be none for the validFor of the go and an hour, by the server’s record', async () => {
+  it('is proven not to be primary for the validFor of the go and an hour, by the record of the server', async () => {
     await demoteAndKill();
     demoted(undefined, Date.now() - HOUR - 11 * MINUTE);
     await refuses(bounded);
@@ -235,21 +235,23 @@ describe('a silent cluster', () => {
     await refuses(bounded);
     bench.history = history;
     demoted(undefined, Date.now() - HOUR - 9 * MINUTE);
-    await refuses(bounded, { message: holding('west heard from a primary at') });
+    await refuses(bounded, { message: holding('west received a heartbeat from a primary at') });
   });
 
-  it('is primary where the candidate heard a primary since', async () => {
+  it('is primary if the candidate received a heartbeat of a primary since', async () => {
     demoted(undefined, Date.now() - 30 * MINUTE);
     unreachable();
-    await refuses(bounded, { message: holding('west heard from a primary at') });
+    await refuses(bounded, { message: holding('west received a heartbeat from a primary at') });
   });
 
-  it('is not proven to be none where the candidate does not tell when it heard a primary last', async () => {
+  it('is not proven secondary if the candidate does not report its last heartbeat of a primary', async () => {
     await demoteAndKill();
     demoted();
     const data = { mode: 'secondary', state: 'stream-wals', primaries: [] };
     bench.always(STATUS, { status: 200, body: { data } }, 'west');
-    await refuses(bounded, { message: holding('west does not report when it last heard from a primary') });
+    await refuses(bounded, {
+      message: holding('west does not report when it last received a heartbeat from a primary'),
+    });
   });
 });
 
@@ -267,12 +269,12 @@ describe('a cluster that answers', () => {
 
   it.each<[string, readonly (() => unknown)[], string]>([
     ['that it is primary is believed, whatever the history says', [saysPrimary, () => demoted()], 'STATE_DIVERGED'],
-    ['as a secondary is believed where its active node says so', [], 'done'],
+    ['as a secondary counts if its active node says so', [], 'done'],
     ['as a secondary and has no active node proves nothing', [nobodyLeads], 'PRECONDITION_FAILED'],
     ['as a secondary and has no active node, after its demotion', [nobodyLeads, () => demoted()], 'done'],
     ['as a secondary by its standbys alone proves nothing', [() => node(0, 'unknown')], 'PRECONDITION_FAILED'],
     [
-      'by all nodes but one, which goes on saying primary',
+      'by all nodes but one, which keeps reporting primary',
       [() => node(2, 'primary'), () => demoted()],
       'STATE_DIVERGED',
     ],
@@ -289,7 +291,7 @@ describe('a cluster that answers', () => {
     else await refuses(bounded, {}, code);
   });
 
-  it('as a secondary is waited for where a promotion is in doubt, looked at again and again, by a clock that nobody sets', async () => {
+  it('as a secondary is waited for if a promotion is in doubt, checked again and again, by a clock that cannot be set', async () => {
     const asked = () =>
       bench.service.calls.filter(({ cluster, path }) => cluster === 'east' && path.endsWith('dr/status')).length;
     inDoubt();

@@ -40,13 +40,13 @@ describe('a provided token', () => {
     ceremony = await asked();
   });
 
-  it('is asked of those whom the inventory names, in an invitation that says so', () => {
+  it('is asked of the people of the inventory, in an invitation that says so', () => {
     expect(ceremony).toMatchObject({ holders: ['ada', 'bert'], threshold: 1 });
     const [, claims = ''] = ceremony.invitation.split('.');
     expect(JSON.parse(Buffer.from(claims, 'base64url').toString())).toMatchObject({ collects: 'tokens' });
   });
 
-  it('is sealed for its cluster and uses, stands in the ledger once, and is readable nowhere', async () => {
+  it('is sealed for its cluster and uses, is in the ledger once, and is readable nowhere', async () => {
     const content = await document('ada', { token: generated() });
     const first = await take(content);
     expect(first).toMatchObject({ code: 'accepted', cluster: 'west', holder: { name: 'ada', how: 'signed' } });
@@ -100,7 +100,7 @@ describe('a provided token', () => {
     expect(await inLedger()).toBe(0);
   });
 
-  it('is never taken where key shares were asked for, nor a key share where a token was', async () => {
+  it('is never accepted if key shares were asked for, nor a key share if a token was', async () => {
     const shares = await asked({}, {});
     const token = await providedBy(bench.person('ada'), shares.invitation, bench.workersKey, {
       ...{ cluster: 'west', token: generated() },
@@ -119,7 +119,7 @@ describe('a provided token', () => {
     expect(burst.code).toBe('SHARES_MISSING');
   });
 
-  it('that the cluster refuses has left the ledger: nobody waits for its deletion', async () => {
+  it('that the cluster refuses has left the ledger: no run waits for its deletion', async () => {
     const taken = await take(await document('bert', { token: MADE_UP, seq: 2 }));
     expect(await inLedger()).toBe(1);
     const probed = await probe(sealed(taken));
@@ -131,7 +131,7 @@ describe('a provided token', () => {
   const shownTo = (name: string) =>
     bench.service.calls.filter(({ cluster, path }) => cluster === name && path.endsWith('auth/token/lookup-self'));
 
-  it('is shown to its own cluster alone: the one that a failover leaves never learns it', async () => {
+  it('is shown to its own cluster alone: the cluster that a failover leaves never gets it', async () => {
     bench.service.calls.length = 0;
     const token = sealed(await take(await document('ada', { token: generated(), seq: 3 })));
     expect(await probe(token)).toMatchObject({ state: 'alive' });

@@ -63,7 +63,7 @@ const refuses = (code: string, expected: object = {}) =>
 const assess = (more: object = {}) => bench.assess('drSwitchover', { to: 'west', ...more });
 
 describe("the service's own quota", () => {
-  it('exempts what runs call, then stops every client at every node, and those of performance secondaries; all is as before after it', async () => {
+  it('exempts the calls of runs, then stops every client at every node, and those of performance secondaries; all is as before after it', async () => {
     const before = await readQuotas();
     bench.service.calls.length = 0;
     const { observed } = await quiesce();
@@ -82,7 +82,7 @@ describe("the service's own quota", () => {
     expect(await release('east', before)).toMatchObject({ outcome: 'already' });
   });
 
-  it('lets clients through although the exempt paths cannot be restored, and says so', async () => {
+  it('releases clients although the exempt paths cannot be restored, and says so', async () => {
     const before = await readQuotas();
     await quiesce();
     bench.always('POST /v1/sys/quotas/config', { status: 403 });
@@ -96,7 +96,7 @@ describe("the service's own quota", () => {
     expect(configOf(await readQuotas())).toEqual(configOf(before));
   });
 
-  it('takes away only what it added: a list from before that no worker marked for this run changes nothing', async () => {
+  it('removes only the paths that it added: a list from before that no worker marked for this run makes no changes', async () => {
     const before = await readQuotas();
     await quiesce();
     const held = await readQuotas();
@@ -111,7 +111,7 @@ describe("the service's own quota", () => {
     expect((await readQuotas()).exempt).toEqual(before.exempt);
   });
 
-  it('a worker that died between configuration and quota leaves nothing behind: what was there is in the history', async () => {
+  it('leaves no change behind if a worker is lost between configuration and quota: the previous state is in the history', async () => {
     const before = await readQuotas();
     bench.service.faults.add({ endpoint: `POST /v1/sys/quotas/rate-limit/${name}`, action: { status: 500 }, times: 9 });
     await bench.failure('quiesceByQuota', { ...sides, authority: quota });
@@ -122,7 +122,7 @@ describe("the service's own quota", () => {
     expect(configOf(await readQuotas())).toEqual(configOf(before));
   });
 
-  it('stops nobody where it cannot be seen to stop everybody: a silent cluster refuses it, the plan too', async () => {
+  it('stops no client if it cannot be confirmed to stop all of them: a cluster that does not respond refuses it, in the plan too', async () => {
     const before = await readQuotas();
     bench.always('GET /v1/sys/replication/performance/status', { status: 503 }, 'europe');
     const silent = { observed: expect.stringMatching(/^europe/) as string };
@@ -137,7 +137,7 @@ describe("the service's own quota", () => {
     expect(failing(await assess())).toContainEqual(expect.objectContaining(unread));
   });
 
-  it('counts only once every node was seen to refuse', async () => {
+  it('counts only once every node has been confirmed to refuse', async () => {
     const body = { data: { autoloaded: { expiration_time: 'a time' } } };
     const through = { cluster: 'east', node: 2, action: { status: 200, body }, times: Infinity };
     bench.service.faults.add({ ...through, endpoint: LICENCE });
@@ -147,7 +147,7 @@ describe("the service's own quota", () => {
     expect([quotas(), await asksAll()]).toEqual([[], [403, 403, 403]]);
   });
 
-  it('is refused beside quotas of the site, on the community edition, and where answers carry rate-limit headers', async () => {
+  it('is refused beside quotas of the site, on the community edition, and if answers carry rate-limit headers', async () => {
     const { storage } = east();
     const theirs = { path: 'kv/', rate: 1000, intervalMs: 1_000, groupBy: 'ip' } as const;
     storage.write('quota/theirs', { type: 'quota', quota: theirs }, bench.service.now());
@@ -163,7 +163,7 @@ describe("the service's own quota", () => {
     expect(quotas()).toEqual([]);
   });
 
-  it('is refused by the plan below 1.20, which has no bucket for all clients; an unknown version is no older one', async () => {
+  it('is refused by the plan below 1.20, which has no bucket for all clients; an unknown version does not count as older', async () => {
     const name = 'a quota can refuse every client';
     const { version } = east();
     east().version = '1.19.8+ent';
@@ -187,7 +187,7 @@ describe("the service's own quota", () => {
     await bench.refused('releaseQuota', asked, 'PRECONDITION_FAILED', {}, { run: { ...bench.run, wid: 'another' } });
   });
 
-  it('one that a run left behind refuses the next plan with the command, and whoever becomes primary deletes it', async () => {
+  it('one that a run left behind refuses the next plan with the command, and is deleted on the cluster that becomes primary', async () => {
     await quiesce();
     bench.openRuns = new Map();
     for (const input of [{}, { quiesce: 'attested' }]) {
@@ -222,7 +222,7 @@ describe('a quota on a performance secondary', () => {
   });
 });
 
-describe('nothing that keeps clients still', () => {
+describe('a quiesce without effect', () => {
   it.each([
     ['hook', /hooks\.quiesce and hooks\.release/],
     ['quota', undefined],
@@ -234,7 +234,7 @@ describe('nothing that keeps clients still', () => {
   });
 });
 
-describe('a run whose workflow tasks somebody else takes', () => {
+describe('a run with foreign workflow tasks', () => {
   const DEMOTING = { kind: 'dr', cluster: 'east', otherCluster: 'west' };
   const HOOK = { command: ['/bin/true'], kind: 'command', timeoutMs: 1_000, idempotent: false } as const;
   const RELEASES = [
@@ -254,7 +254,7 @@ describe('a run whose workflow tasks somebody else takes', () => {
     restore();
   });
 
-  it('lets no client through, and creates no quota again, while a demotion of the run is open', async () => {
+  it('releases no client, and creates no quota again, while a demotion of the run is open', async () => {
     await quiesce();
     demoting();
     const open = { retryable: false, details: { observed: holding('a demotion that has not ended') } };
@@ -279,7 +279,7 @@ describe('a run whose workflow tasks somebody else takes', () => {
       'beside that of a former primary',
       () => bench.happened('demotePrimary', { ...DEMOTING, former: true }, 'running'),
     ],
-  ])('lets them through %s', async (_when, happened) => {
+  ])('releases them %s', async (_when, happened) => {
     await quiesce();
     happened();
     expect(await release('east')).toMatchObject({ outcome: 'done' });
@@ -305,12 +305,12 @@ describe('a run whose workflow tasks somebody else takes', () => {
       ),
     ),
     ['quiesceByQuota', 'quiesceByQuota', { cluster: 'east' }, { result: {} }] as const,
-  ])('proves no loss where it ordered a release, however that ended: %s', async (_name, type, input, end) => {
+  ])('proves no loss if it ordered a release, whatever the outcome of that: %s', async (_name, type, input, end) => {
     const { evidence, observed } = await demoted(() => bench.happened(type, input, end));
     expect([evidence, observed]).toEqual([undefined, holding('not proven that clients stayed held')]);
   });
 
-  it('proves no loss where a second demotion created the quota again, or where its history cannot be read', async () => {
+  it('proves no loss if a second demotion created the quota again, or if its history cannot be read', async () => {
     const twice = () => {
       demoting();
       demoting();
@@ -339,7 +339,7 @@ describe('a run whose workflow tasks somebody else takes', () => {
     Object.assign(hooks, { quiesce: undefined, release: undefined });
   });
 
-  it('promotes nobody by a mark from before a release', async () => {
+  it('promotes no cluster by a mark from before a release', async () => {
     const result = await demoted(() => demoting());
     expect(result.evidence).toMatchObject({ loss: 'none' });
     bench.service.heal();
@@ -350,7 +350,7 @@ describe('a run whose workflow tasks somebody else takes', () => {
   });
 });
 
-describe('a demotion that accepts no loss, of a primary that goes on writing canaries', () => {
+describe('a demotion that accepts no loss, of a primary that keeps writing canaries', () => {
   it('is not sent while the WAL index still rises, although every node refuses clients: a slow write is not over', async () => {
     bench.limit({ walStillMs: 500 });
     const authority = await bench.authority();
@@ -363,7 +363,7 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
     expect(east().snapshotState().dr.mode).toBe('primary');
   });
 
-  it('counts only what is written from its look on: not what came before, as while a login was waited for', async () => {
+  it('counts only writes from its own reading on, not earlier ones, as while a login was waited for', async () => {
     const authority = await bench.authority({ quiesce: 'attested' });
     const busy = bench.service.faults.add({
       ...{ cluster: 'east', endpoint: 'GET /v1/sys/replication/dr/status', when: 'after' },
@@ -379,7 +379,7 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
     expect([busy.hits, sent.hits]).toEqual([1, 1]);
   });
 
-  it('proves it by clients that it saw refused; the promotion believes the mark of a worker, and nothing else', async () => {
+  it('proves it by clients that it saw refused; the promotion trusts only the mark of a worker', async () => {
     bench.service.calls.length = 0;
     bench.service.faults.add({
       ...{ cluster: 'east', endpoint: 'POST /v1/sys/replication/dr/primary/demote' },

@@ -89,7 +89,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     give('west', 'batch', bench.cluster('east').createToken({ policies: ['dr-operations'], type: 'batch', ttlMs }));
   }
 
-  it('judges every set for itself; filters and batch token are seen', async () => {
+  it('evaluates every set for itself; filters and batch token are reported', async () => {
     const result = await check();
     expect(pointsOf(result, 'fail')).toEqual([]);
     expect(pointsOf(result, 'warn')).toEqual(['wal-sampler both']);
@@ -106,7 +106,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     });
   });
 
-  it('without any stored credential that a DR secondary of version 2.0 accepts, failover is red', async () => {
+  it('without any stored credential that a DR secondary of version 2.0 accepts, failover fails', async () => {
     const east = bench.cluster('east');
     const [credential = '', ceremony = '', batch = ''] = KINDS.map((kind) => process.env[variable('west', kind)]);
     batchTokenLives(60_000);
@@ -133,7 +133,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     expect(point(withBatch, 'ceremony-calls-allowed', 'west')?.verdict).toBe('warn');
   });
 
-  it('ceremony calls that a break-glass left open are red, whatever the cluster accepts', async () => {
+  it('ceremony calls that a break-glass left open fail, even if the cluster accepts them', async () => {
     bench.cluster('west').unauthenticatedAccess = ['generate-operation-token'];
     const result = await check();
     bench.cluster('west').unauthenticatedAccess = [];
@@ -143,7 +143,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     );
   });
 
-  it('a batch token whose policy is gone leaves the ceremony, and says so; a dropped filter is seen', async () => {
+  it('a batch token whose policy is gone leaves the ceremony, and says so; a dropped filter is reported', async () => {
     const east = bench.cluster('east');
     east.writePolicy('dr-operations', []);
     east.storage.write(`cluster/filter/${bench.cluster('eu').clusterId}`, null, bench.service.now());
@@ -158,7 +158,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     });
   });
 
-  it('a verdict that changes is told, worse and better, and one that stays is not', async () => {
+  it('a verdict that changes is reported, worse and better, and one that stays is not', async () => {
     await check();
     hook.posted.length = 0;
     expect(pointsOf(await check(), 'fail')).toEqual([]);
@@ -184,7 +184,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     expect(hook.posted.map(({ body }) => body).at(-1)).toMatchObject({ event: 'readiness-changed', severity: 'info' });
   });
 
-  it('a token or a batch token that nears its end is told once, although the verdict stays what it was', async () => {
+  it('a token or a batch token that expires soon is reported once, although the verdict stays the same', async () => {
     const told = () => hook.posted.splice(0).map(({ body }) => [body['event'], JSON.stringify(body['details'])]);
     const worse = (point: string) => [['readiness-changed', expect.stringContaining(`worse: ${point}`)]];
     const west = bench.service.cluster('west');
@@ -208,7 +208,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     expect(told()).toEqual(worse('batch-token'));
   });
 
-  it('that no check ends any more is told once, by whichever worker sweeps first', async () => {
+  it('that checks no longer finish is reported once, by the worker that sweeps first', async () => {
     const sweep = () => {
       const { inventory, records } = bench;
       return notifyOverdueReadiness({ inventory, records, log: pino({ level: 'silent' }) }, 'default', DEPLOYMENT);
@@ -244,7 +244,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     ]);
   });
 
-  it('a damaged certificate in a CA file is told, and one that is not accepted is named with what to do', async () => {
+  it('a damaged certificate in a CA file is reported, and one that is not accepted is named with what to do', async () => {
     const east = findDeployment(bench.inventory, DEPLOYMENT).clusters.get('east');
     const change = async (name: string, text: string) => {
       const caFile = join(bench.directory, name);
@@ -268,7 +268,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
       });
   });
 
-  it('two primaries in one set are a split, whoever answers', async () => {
+  it('two primaries in one set are a split, whichever nodes answer', async () => {
     const [east, west] = [bench.cluster('east').role('dr'), bench.cluster('west')];
     if (east.mode !== 'primary') throw new Error('east is no primary');
     west.setRole('dr', { ...east, knownSecondaries: [] }, bench.service.now());
@@ -278,7 +278,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
   });
 });
 
-it('a credential that nothing renews is noticed before its end', () => {
+it('a credential that is never renewed is reported before it expires', () => {
   const day = 24 * 3_600_000;
   const soon = (left: number, of: number) =>
     endsSoon({ usable: true, capabilities: {}, ttlSeconds: left * 3_600, creationTtlSeconds: of * 3_600 }, day);

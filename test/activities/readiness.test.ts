@@ -217,7 +217,7 @@ const FAULTS: readonly Fault[] = [
     verdicts: [NOT, READY],
   },
   {
-    name: 'the engine of the marker cannot be looked up: its own reason is shown, and nobody is told to stop the service',
+    name: 'the engine of the marker cannot be looked up: its own reason is shown, without advice to stop the service',
     arrange: answers('east', 'GET /v1/sys/internal/ui/mounts/kv/runbooks-marker', 500, {
       errors: ['unable to find the path for mount kv/'],
     }),
@@ -380,7 +380,7 @@ describe('one deployment of two clusters', () => {
     bench.closedRuns = [closedSampling(bench.sealKeyring, DEPLOYMENT, [0, 3, 0])];
   });
 
-  it('is ready where all is well, changes nothing but a value beside the marker, and says what cannot be known', async () => {
+  it('is ready if all is well, changes only a value beside the marker, and lists what cannot be known', async () => {
     const result = await bench.readiness();
     expect([pointsOf(result, 'fail'), pointsOf(result, 'warn')]).toEqual([[], []]);
     expect(result).toMatchObject({ switchover: READY, failover: READY, changes: [] });
@@ -403,7 +403,7 @@ describe('one deployment of two clusters', () => {
     expect(inventory?.observed).toMatch(/^its digest begins with [\w-]{12}$/);
   });
 
-  it('says of autopilot that every node is healthy, and nothing where the storage is not Raft', async () => {
+  it('reports that autopilot finds every node healthy, and omits it if the storage is not Raft', async () => {
     const autopilot = async () => (await bench.readiness()).points.find(({ id }) => id === 'autopilot');
     expect(await autopilot()).toMatchObject({ verdict: 'ok', observed: 'healthy; failure tolerance 1' });
     const missing = { status: 404, body: { errors: ['1 error occurred:\n\t* unsupported path\n\n'] } };

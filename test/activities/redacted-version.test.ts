@@ -67,7 +67,7 @@ it('plans a switchover to a cluster whose version is unknown: approvers compare,
   expect(JSON.parse(plan?.text ?? '')).toMatchObject({ choices: { rejoin: true } });
 });
 
-it('tries the sources of a ceremony as from version 2.0 on where the version is unknown', async () => {
+it('tries the sources of a ceremony as from version 2.0 on if the version is unknown', async () => {
   running('2.0.3+ent');
   process.env[CEREMONY] = ceremonyToken(bench.cluster('east'), bench.inventory, DEPLOYMENT);
   expect(named(await assess({ tokenSource: 'ceremony' }), 'ceremony calls allowed')).toMatchObject({
@@ -82,13 +82,13 @@ it('tries the sources of a ceremony as from version 2.0 on where the version is 
   });
 });
 
-it('says of calls that everybody may make that this is normal before version 2.0', async () => {
+it('says of calls without a credential that this is normal before version 2.0', async () => {
   const open = named(await assess({ tokenSource: 'ceremony' }), 'ceremony calls allowed');
   expect(open?.observed).toContain('version not reported');
   expect(open?.next).toContain('Before version 2.0 that cannot be changed; from 2.0 on, remove');
 });
 
-it('takes the calls of a service that lets everybody in as no proof of a batch token', async () => {
+it('does not count the calls of a service that needs no credential as proof of a batch token', async () => {
   running('');
   giveBatchToken();
   const taken = named(await assess({ tokenSource: 'batch' }), 'batch token accepted by the secondary');

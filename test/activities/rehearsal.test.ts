@@ -42,14 +42,14 @@ describe('the activities', () => {
   const open = (arrived: readonly number[], ceremony = handle) =>
     bench.call('openRehearsal', { deployment: DEPLOYMENT, ceremony, arrived });
 
-  it('the invitation names those who must sign, so that a tool tells them before they type anything', async () => {
+  it('the invitation names those who must sign, so that a tool shows it before they type anything', async () => {
     const pins = [{ environment: 'test', ...bench.workersKey }];
     const checks = { pins, now: Date.now(), holder: 'ada' };
     const { invitation } = await verifyInvitation(handle.invitation, checks, 'rehearsal');
     expect(invitation.mustSign).toEqual(['ada', 'bert']);
   });
 
-  it('an answer is a proof, and is kept before the activity returns; the same one again changes nothing', async () => {
+  it('an answer is a proof, and is kept before the activity returns; the same one again makes no changes', async () => {
     const arrived = bench.signaled('share', [await answerOf('ada'), { share: 'e1'.repeat(33) }]);
     const { verdicts, proofs } = await open(arrived);
     expect(verdicts.map(({ code }) => code)).toEqual(['accepted', 'plain-text-share']);
@@ -62,7 +62,7 @@ describe('the activities', () => {
     expect(bench.service.calls).toEqual([]);
   });
 
-  it('a rehearsal is opened by its own run alone, and a ceremony with these keys by nobody', async () => {
+  it('a rehearsal is opened by its own run alone, and its keys open no ceremony', async () => {
     const other = await create({ ...bench.run, rid: randomUUID() });
     const arrived = bench.signaled('share', [await answerOf('bert', other.invitation)]);
     const foreign = { deployment: DEPLOYMENT, ceremony: other, arrived };
@@ -76,7 +76,7 @@ describe('the activities', () => {
     expect(['DOCUMENT_INVALID', 'KEY_RECORD_MISSING']).toContain(code);
   });
 
-  it('answers count for the deployment of the record, whatever the input says', async () => {
+  it('answers count for the deployment of the record, not for the one in the input', async () => {
     const own = await create(bench.run);
     const arrived = bench.signaled('share', [await answerOf('bert', own.invitation)]);
     await bench.call('openRehearsal', { deployment: 'other', ceremony: own, arrived });
@@ -96,7 +96,7 @@ describe('the record', () => {
   let bench: ActivityBench;
   openBench((opened) => (bench = opened));
 
-  it('keeps the last success of each person, whichever worker writes it, and none of another deployment', async () => {
+  it('keeps the last success of each person, from any worker, and none of another deployment', async () => {
     const [one, other] = [bench.records, bench.recordsOfAWorker()];
     const at = (day: number) => `2026-03-${String(day).padStart(2, '0')}T10:00:00.000Z`;
     const keep = (records: Records, changes: Partial<RehearsalRecord>) => keepRehearsal(records, recorded(changes));
@@ -111,7 +111,7 @@ describe('the record', () => {
     ]);
   });
 
-  it('takes nothing that is no rehearsal, and says so where it cannot be written', async () => {
+  it('accepts only rehearsals, and reports if it cannot be written', async () => {
     const before = bench.recordServer.values('record:payments');
     for (const changes of [{ deployment: '../../x' }, { holder: '../x' }, { at: 'today' }])
       await expect(keepRehearsal(bench.records, recorded(changes))).rejects.toThrow();
@@ -149,7 +149,7 @@ describe('readiness', () => {
   it.each<[string, Partial<RehearsalRecord> | undefined, Deployment, string, string]>([
     ['never', undefined, payments(), 'warn', 'never'],
     ['in a laboratory', undefined, payments({ laboratory: true }), 'ok', 'this is a laboratory'],
-    ['where no holders are needed', undefined, batch, 'ok', 'none needed'],
+    ['if no holders are needed', undefined, batch, 'ok', 'none needed'],
     ['too long ago', { at: new Date(now - 91 * DAY_MS).toISOString() }, payments(), 'warn', '91 days ago'],
     [
       "with another key of the workers'",
@@ -173,7 +173,7 @@ describe('readiness', () => {
     });
   });
 
-  it('whoever needs a rehearsal is named in the one command that is enough for all', () => {
+  it('everyone who needs a rehearsal is named in the one command that is enough for all', () => {
     const { holders } = ceremony;
     const all = judge(undefined, payments()).map(({ next }) => next);
     expect(new Set(all)).toEqual(new Set([expect.stringContaining(JSON.stringify(holders))]));

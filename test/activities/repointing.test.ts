@@ -63,7 +63,7 @@ describe('a DR secondary', () => {
     actions.forEach((action, skip) => bench.service.faults.add({ cluster, endpoint, action, skip }));
 
   it('a token is issued, used once, and then it streams', async () => {
-    expect(await point()).toMatchObject({ ...ONCE, observed: 'east knows west as its DR primary' });
+    expect(await point()).toMatchObject({ ...ONCE, observed: 'east has west configured as its DR primary' });
     expect(await stream()).toMatchObject({ observed: expect.stringMatching(/stream-wals.*heartbeat/) as string });
     // What is done already is not done again.
     expect(await point()).toMatchObject({ outcome: 'already', calls: 0 });
@@ -71,7 +71,7 @@ describe('a DR secondary', () => {
     expect(known()).toEqual([eastId()]);
   });
 
-  it('streaming counts with last_remote_wal 0 only where the Merkle roots are equal', async () => {
+  it('streaming counts with last_remote_wal 0 only if the Merkle roots are equal', async () => {
     await point();
     const streaming = await stream();
     const [east, west] = [bench.cluster('east'), bench.cluster('west')];
@@ -86,7 +86,7 @@ describe('a DR secondary', () => {
     east.holdStream('dr', false);
   });
 
-  it('by a wrapped token where the public key is refused', async () => {
+  it('by a wrapped token if the public key is refused', async () => {
     const keys = bench.calls('east', 'secondary/generate-public-key');
     bench.always(KEY, { status: 403 }, 'east');
     expect(await point()).toMatchObject(ONCE);
@@ -95,7 +95,7 @@ describe('a DR secondary', () => {
 
   it.each<[string, () => unknown, number, Made]>([
     [
-      'a lost answer leaves a token that nobody knows: its id is revoked and it is issued again',
+      'a lost answer leaves an unknown token: its id is revoked and it is issued again',
       () => fault('west', ISSUE, 'lose-answer'),
       1,
       [1, 2, 1],
@@ -137,7 +137,7 @@ describe('a DR secondary', () => {
     expect(known()).toEqual([eastId()]);
   });
 
-  it('three tokens that are not taken end the activity', async () => {
+  it('three refused tokens end the activity', async () => {
     bench.always(UPDATE, { status: 400 }, 'east');
     // Whoever aborts now knows what is left on the primary.
     const findings = [expect.objectContaining({ code: 'activation-token-unused' })];
@@ -145,7 +145,7 @@ describe('a DR secondary', () => {
     expect(calls()[0] - before[0]).toBe(3);
   });
 
-  it('what earlier attempts spent counts: a primary that issues nothing is asked a few times more, and not for a minute', async () => {
+  it('the attempts of earlier tries count: a primary that issues no token is asked a few times more, and not for a minute', async () => {
     bench.always(ISSUE, { status: 500 }, 'west');
     // The last answer was an error of the server: whether it made a token is not known.
     const failure = await bench.failure('updatePrimary', input(), { attempt: 2, spentMs: 60_000 });
@@ -157,13 +157,13 @@ describe('a DR secondary', () => {
     expect([update - before[0], issue - before[1] < 8]).toEqual([0, true]);
   });
 
-  it('a token that is refused for certain is not asked for again', async () => {
+  it('a token that is refused for certain is not requested again', async () => {
     bench.always(ISSUE, { status: 403 }, 'west');
     await refuses('PERMISSION_DENIED');
     expectMade(0, 1, 0);
   });
 
-  describe('an attempt that dies', () => {
+  describe('an attempt that is lost', () => {
     const diesBy = async (arrange: (cancel: () => void) => unknown) => {
       let cancel: () => void = () => undefined;
       arrange(() => cancel());
@@ -174,7 +174,7 @@ describe('a DR secondary', () => {
     const diesAfter = (cluster: string, endpoint: string) =>
       diesBy((action) => bench.service.faults.add({ cluster, endpoint, when: 'after', action }));
 
-    it('after its token was issued, and before it was used: nobody has the token, its id is revoked, all is done again', async () => {
+    it('after its token was issued, and before it was used: nobody has the token, its id is revoked, and a new one is used', async () => {
       await diesAfter('west', ISSUE);
       expectMade(0, 1, 0);
       expect(known()).toEqual([eastId()]);
@@ -184,14 +184,14 @@ describe('a DR secondary', () => {
       await stream();
     });
 
-    it('after its token was used: the next one sees that, and revokes and issues nothing', async () => {
+    it('after its token was used: the next one detects that, and neither revokes nor issues one', async () => {
       await diesAfter('east', UPDATE);
       expect(await point({ attempt: 2 })).toMatchObject({ outcome: 'already', calls: 0 });
       expectMade(1, 1, 0);
       await stream();
     });
 
-    it('while its call may arrive late: the next one revokes nothing before that call cannot arrive any more', async () => {
+    it('while its call may arrive late: the next one does not revoke an id before that call cannot arrive any more', async () => {
       await diesBy((cancel) => {
         const late = bench.service.faults.add({ cluster: 'east', endpoint: UPDATE, action: 'arrive-late' });
         let cancelled = false;
@@ -210,7 +210,7 @@ describe('a DR secondary', () => {
     it.each([
       ['revoke the id of its token', 0],
       ['use its token', 1],
-    ])('for Temporal alone does not %s when it wakes up: another one is at work', async (_what, revoked) => {
+    ])('for Temporal alone does not %s when it continues: another one is at work', async (_what, revoked) => {
       const { now } = Date;
       let stillMs = 0;
       jest.spyOn(Date, 'now').mockImplementation(() => now() + stillMs);
@@ -239,7 +239,7 @@ describe('a DR secondary', () => {
     expectMade(1, 1, 0);
   });
 
-  it('a token that the secondary refuses is named, with how another is had', async () => {
+  it('a token that the secondary refuses is named, with the way to get another', async () => {
     fault('east', UPDATE, { status: 403 });
     const told = {
       observed: 'east refused the operation token of this run',
@@ -248,7 +248,7 @@ describe('a DR secondary', () => {
     await refuses('PERMISSION_DENIED', { details: { outcomeKnown: true, ...told } });
   });
 
-  it('a token of another use or cluster opens nothing, and nothing is called', async () => {
+  it('a token of another use or cluster does not open, and no request is sent', async () => {
     const live = bench.cluster('east').issuedSecrets.at(-1) ?? '';
     const sealedFor = async (cluster: string, use: string) =>
       ({ source: 'sealed', cluster, value: await bench.sealOperationToken('east', live, [use]) }) as const;
@@ -331,7 +331,7 @@ describe('a performance secondary that does not follow', () => {
     expect(bench.cluster('west').snapshotState().performance.knownSecondaries).toContain(id);
   });
 
-  it('whose update-primary is not answered is not sent another while that can be under way', async () => {
+  it('whose update-primary is not answered does not get another while that can be under way', async () => {
     bench.service.faults.add({ endpoint: UPDATE, action: 'reset' });
     const sent: number[] = [];
     const tell = () => void sent.push(Date.now());
@@ -341,7 +341,7 @@ describe('a performance secondary that does not follow', () => {
     expect(sent.map((at) => at - began >= UNDER_WAY_MS)).toEqual([true]);
   });
 
-  it('gets another token where one is not taken, and before that the filter which that may have dropped; one that cannot be written ends its activity', async () => {
+  it('gets another token if one is refused, after the filter that the refused one may have dropped; one that cannot be written ends its activity', async () => {
     const { id } = await read();
     await write(id);
     bench.service.faults.add({ endpoint: UPDATE, action: () => drop(id) });
@@ -358,7 +358,7 @@ describe('a performance secondary that does not follow', () => {
   });
 });
 
-it('a secondary follows an address with or without a scheme: the service takes both, and reports what it was given', () => {
+it('a secondary follows an address with or without a scheme: the service accepts both, and reports the given one', () => {
   const at = (primaryClusterAddress: string) => ({ mode: 'secondary', primaryClusterAddress }) as const;
   const known = new Set(['https://lb.example:8201']);
   for (const reported of ['lb.example:8201', 'https://lb.example:8201', 'https://lb.example:8201/'])

@@ -51,7 +51,7 @@ describe('the generation of a root token', () => {
     expect(bench.calls('east', 'sys/generate-root/attempt')).toBe(0);
   });
 
-  it('is begun with no old approval, and goes on once shares were sent in any epoch of this ceremony', async () => {
+  it('is begun with no old approval, and continues once shares were sent in any epoch of this ceremony', async () => {
     const old = await authority();
     bench.signaled('approve', old.approvals, undefined, Date.now() - 99 * 3_600_000);
     expect(await bench.generationFailure(generate(old))).toMatchObject({
@@ -66,7 +66,7 @@ describe('the generation of a root token', () => {
     bench.history = { events: [] };
   });
 
-  it('refuses what the holders were not asked for: another key, an invitation for operation tokens, another run', async () => {
+  it('refuses requests that the holders did not see: another key, an invitation for operation tokens, another run', async () => {
     const other = await newKey();
     const otherKey = generate(await authority({ recipientPgpKey: other }), { recipientPgpKey: other });
     expect((await bench.generationFailure(otherKey)).code).toBe('DOCUMENT_INVALID');
@@ -91,7 +91,7 @@ describe('the generation of a root token', () => {
   const there = async () =>
     (await (await fetch(`${bench.cluster('east').apiAddress}${SLOT}`)).json()) as { nonce: string; started: boolean };
 
-  it("an attempt with the recipient's key that this run did not start is his: it is left alone", async () => {
+  it("an attempt with the recipient's key that this run did not start belongs to the recipient: it is left alone", async () => {
     const slot = `${bench.cluster('east').apiAddress}${SLOT}`;
     await fetch(slot, { method: 'POST', body: JSON.stringify({ pgp_key: key }) });
     const his = await there();
@@ -99,13 +99,13 @@ describe('the generation of a root token', () => {
     expect([failure.code, (await there()).nonce]).toEqual(['ATTEMPT_FOREIGN', his.nonce]);
     // Nor is it called somebody else's: a worker of this run that died may have begun it.
     expect([failure.message, failure.details['next']]).toEqual([
-      expect.stringContaining("with the recipient's key is under way on east, but this run does not know it"),
+      expect.stringContaining("with the recipient's key is under way on east, but this run did not start it"),
       expect.stringContaining('a worker of this run that ended before it could report it'),
     ]);
     await fetch(slot, { method: 'DELETE' });
   });
 
-  it('an attempt of this run is known by its nonce: it is cancelled where its end is not known, and told where it is gone', async () => {
+  it('an attempt of this run is identified by its nonce: it is cancelled if its end is unknown, and reported if it is gone', async () => {
     const approved = await authority();
     const burst = { deployment: DEPLOYMENT, cluster: 'east', ceremony, uses: [], envelopes };
     const wanted = { kind: 'root-token', recipientPgpKey: key, authority: approved } as const;
@@ -132,7 +132,7 @@ describe('the generation of a root token', () => {
       );
     afterEach(() => (bench.openRuns = undefined));
 
-    it("leaves the ledger once the run's recorded result has it, and is an alarm where it has not", async () => {
+    it('leaves the ledger once the recorded result of the run has it, and is an alarm if it does not', async () => {
       const { encryptedToken } = await bench.generate(generate(await authority()));
       const [entry] = await ledger().open(DEPLOYMENT);
       expect(entry).toMatchObject({ encoded: encryptedToken });

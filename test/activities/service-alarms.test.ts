@@ -69,12 +69,12 @@ describe('walSampler', () => {
     bench.openRuns = new Map([[`deployment:${DEPLOYMENT}`, { type, runId: 'r', taskQueue, memo }]]);
   };
 
-  it('tells nobody anything in 1,000 quiet samples, whatever field is missing', async () => {
+  it('sends no alarm in 1,000 quiet samples, whatever field is missing', async () => {
     for (let run = 0; run < 5; run += 1) expect((await sample(200)).samples).toHaveLength(200);
     expect(told()).toEqual([]);
   });
 
-  it('a primary that is gone is told at the second sample, once in all runs, and its end once', async () => {
+  it('a primary that is gone is reported at the second sample, once across all runs, and its end once', async () => {
     await service().cluster('east').kill();
     await sample(1);
     expect(told()).toEqual([]);
@@ -109,7 +109,7 @@ describe('walSampler', () => {
     });
   });
 
-  it('a failover whose start got no answer is told as started if it runs, and only then', async () => {
+  it('a failover whose start got no answer is reported as started if it runs, and only then', async () => {
     const deployment = findDeployment(bench.inventory, DEPLOYMENT);
     Object.assign(deployment, { onNoPrimary: { start: 'drFailover' } });
     const lost = () => Promise.reject(new Error('the answer was lost'));
@@ -129,7 +129,7 @@ describe('walSampler', () => {
     Object.assign(deployment, { onNoPrimary: undefined });
   });
 
-  it('one bad sample is told to nobody, however often', async () => {
+  it('one bad sample raises no alarm, however often', async () => {
     for (let time = 0; time < 5; time += 1) {
       await service().cluster('east').kill();
       await sample(1);
@@ -140,7 +140,7 @@ describe('walSampler', () => {
     expect(told()).toEqual([]);
   });
 
-  it('several good samples end nothing that flaps: it is one alarm', async () => {
+  it('several good samples do not end a flapping alarm: it is one alarm', async () => {
     for (let time = 0; time < 4; time += 1) {
       service().partition('east', 'west');
       await sample(AFTER + 1);
@@ -151,7 +151,7 @@ describe('walSampler', () => {
     expect(told()).toEqual([began('not-streaming:west')]);
   });
 
-  it('a link that is cut is told for each secondary that does not stream, with the command that shows why', async () => {
+  it('a broken link is reported for each secondary that does not stream, with the command that shows why', async () => {
     service().partition('east', 'west');
     service().partition('east', 'eu');
     await sample();
@@ -171,21 +171,21 @@ describe('walSampler', () => {
     expect(told().sort()).toEqual([ended('not-streaming:eu'), ended('not-streaming:west')]);
   });
 
-  it('a secondary that is gone is told, and nothing of the others', async () => {
+  it('a secondary that is gone is reported, without the others', async () => {
     await service().cluster('west').kill();
     await sample();
     expect(told()).toEqual([began('not-streaming:west')]);
     expect(hook.posted[0]?.body).toMatchObject({ text: holding('west does not answer') });
   });
 
-  it('if nothing answers, no failover is proposed', async () => {
+  it('if no cluster answers, no failover is proposed', async () => {
     for (const name of ['east', 'west', 'eu']) await service().cluster(name).kill();
     await sample();
     expect(told()).toEqual([began('no-primary:main')]);
     expect(hook.posted[0]?.body).toMatchObject({ commands: [{ command: 'runbook readiness payments' }] });
   });
 
-  it('two primaries are told, with the command for the one that came back', async () => {
+  it('two primaries are reported, with the command for the one that came back', async () => {
     const west = service().cluster('west');
     const east = service().cluster('east').role('dr');
     const before = west.role('dr');
@@ -253,7 +253,7 @@ describe('walSampler', () => {
     });
   });
 
-  it('a cluster that hangs delays no notification by more than the time limits of its calls', async () => {
+  it('a cluster that hangs delays a notification by no more than the time limits of its calls', async () => {
     service().faults.add({ cluster: 'east', endpoint: /./, action: { delayMs: 60_000 }, times: Infinity });
     const began = performance.now();
     await sample();
@@ -264,7 +264,7 @@ describe('walSampler', () => {
   });
 
   it.each(['30s', '1m', '90s', '5m', '15m'])(
-    'at the pace of its Schedule, every %s, people are told within 90 s, whenever something happens',
+    'at the pace of its Schedule, every %s, people are notified within 90 s, whenever something happens',
     (every) => {
       const { ms: everyMs } = duration.parse(every);
       const deployment = findDeployment(bench.inventory, DEPLOYMENT);
@@ -289,7 +289,7 @@ describe('walSampler', () => {
     expect(new Set(hook.values('id')).size).toBe(1);
   });
 
-  it('a record that cannot be read costs no notification, and no worker repeats its own', async () => {
+  it('a record that cannot be read loses no notification, and no worker repeats its own', async () => {
     const reading = jest.spyOn(bench.records, 'read').mockRejectedValue(new Error('nobody answers'));
     service().partition('east', 'west');
     await sample();

@@ -95,7 +95,7 @@ it('an archive with any number of other files costs no memory, and only the four
   expect(reading.mistake).toBeUndefined();
 });
 
-it('before a demotion that is approved: a file for the worker alone, named when it is whole, with size and sum', async () => {
+it('before an approved demotion: a file for the worker alone, named when it is complete, with size and checksum', async () => {
   const authority = await bench.authority();
   expect(authority.plan.text).toContain(`Take a snapshot of east before its demotion, into ${directory}`);
   const { outcome, observed } = await bench.call('takeSnapshot', asked('east', 'demotion', authority));
@@ -109,7 +109,7 @@ it('before a demotion that is approved: a file for the worker alone, named when 
   expect(mistakeIn(gunzipSync(content))).toBeUndefined();
 });
 
-it('takes away what a killed attempt of this run left, and nothing of another run', async () => {
+it('removes the files that a killed attempt of this run left, and none of another run', async () => {
   const partial = (rid: string) => `.payments-east-20260102T030405678Z-before-demotion-${rid}.snap.partial`;
   const [left, other] = [partial(bench.run.rid), partial('another-run')];
   for (const name of [left, other]) await writeFile(join(directory, name), 'a part');
@@ -129,7 +129,7 @@ it('readiness warns of a directory that the worker cannot write into', async () 
   keepIn(directory);
 });
 
-it('one that breaks off, is cut cleanly, or is no snapshot fails, and nothing is kept', async () => {
+it('one that breaks off, is cut cleanly, or is no snapshot fails, and no file is kept', async () => {
   const authority = await bench.authority();
   const before = await readdir(directory);
   for (const change of [
@@ -164,7 +164,7 @@ it('one that breaks off, is cut cleanly, or is no snapshot fails, and nothing is
   expect((await readdir(directory)).length - before.length).toBe(failure ? 0 : 1);
 });
 
-it('only of a cluster that an approved plan is about to demote, wipe or promote by force, and only where it is wanted', async () => {
+it('only of a cluster that an approved plan is about to demote, wipe or promote by force, and only if it is wanted', async () => {
   const authority = await bench.authority();
   const reads = () => bench.service.calls.filter(({ path }) => path.endsWith('raft/snapshot')).length;
   const before = reads();
@@ -181,7 +181,7 @@ it('only of a cluster that an approved plan is about to demote, wipe or promote 
   expect(reads()).toBe(before);
 });
 
-it('of a cluster that is wiped; by the hook where the inventory says so', async () => {
+it('of a cluster that is wiped; by the hook if the inventory says so', async () => {
   const planned = async () => {
     const assessed = await bench.assess('drSecondaryOnboarding', { primary: 'east', secondary: 'north' });
     expect(assessed.route?.snapshot).toBe(true);

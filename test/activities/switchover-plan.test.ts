@@ -219,7 +219,7 @@ it.each(NOT_OK.map((row, index) => ({ index, row })))('$row.0 ($row.1), row $ind
   if (verdict !== 'not-checkable') expect(judged[0]?.next).toBeTruthy();
 });
 
-it('a DR secondary of another set is left to its own primary, and the approvers are told', async () => {
+it('a DR secondary of another set is left to its own primary, and the plan says so', async () => {
   await tells('north', { cluster_id: 'another' })();
   const { route, plan } = await assess();
   expect(route?.otherDrSecondaries).toEqual([]);
@@ -231,7 +231,7 @@ it('a DR secondary of another set is left to its own primary, and the approvers 
 it.each([
   ['is not usable', 'no-such-token', 'credential works'],
   ['may not let the old primary follow', 'powerless', 'credential may call sys/replication/dr/primary/secondary-token'],
-])('a credential of its own for the new primary that %s is told before the outage', async (_what, file, name) => {
+])('a credential of its own for the new primary that %s is reported before the outage', async (_what, file, name) => {
   const west = bench.inventory.deployments.get(DEPLOYMENT)?.clusters.get('west') ?? {};
   const usual = { ...west };
   const powerless = bench.cluster('east').createToken({ policies: ['default'] });
@@ -245,7 +245,7 @@ it.each([
   );
 });
 
-it.each(['east', 'west'])('%s is refused where another cluster answers than the inventory pins', async (name) => {
+it.each(['east', 'west'])('%s is refused if another cluster answers than the inventory pins', async (name) => {
   const entry = bench.inventory.deployments.get(DEPLOYMENT)?.clusters.get(name) ?? {};
   const usual = { ...entry };
   Object.assign(entry, { clusterId: 'pinned' });
@@ -256,7 +256,7 @@ it.each(['east', 'west'])('%s is refused where another cluster answers than the 
   });
 });
 
-it('of a candidate that is down it is said that it is down, and nothing that only comes of that', async () => {
+it('a candidate that is down is reported as down, without the consequences of that', async () => {
   await bench.cluster('west').kill();
   const failed = (await assess()).preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
   expect(failed).toEqual(expect.arrayContaining(['one active node', 'quorum', 'every node answers']));
@@ -272,13 +272,13 @@ it('an active node that the nodes agree on proves a quorum, although standbys se
   expect(of('every node is unsealed')).toMatchObject({ verdict: 'warn' });
 });
 
-it('who asked for the run is not named among those whose approval it waits for', async () => {
+it('the requester is not among the people whose approval it waits for', async () => {
   const approvers = async (requestedBy: string) => (await assess({ requestedBy })).gates.plan?.approvers;
   expect(await approvers('olga')).toEqual(['grace', 'henry']);
   expect(await approvers('grace')).toEqual(['henry', 'olga']);
 });
 
-it('nothing is planned for a cluster that is the primary already, and it is said so', async () => {
+it('no change is planned for a cluster that is the primary already, and the plan says so', async () => {
   for (const more of [{}, { from: 'east' }]) {
     const { preconditions, plan } = await assess({ to: 'east', ...more });
     expect(preconditions).toMatchObject([

@@ -4,7 +4,7 @@ import { ActivityBench, clusters, drPromotion, holding } from '../support/activi
 const electionMs = 3_600_000;
 const ADVERTISED = 'https://vault.west.example:8200';
 
-it('nobody is promoted while only a leader that is not listed is named; the end of the budget tells both facts', async () => {
+it('no cluster is promoted while only an unlisted leader is named; at the end of the budget the error names both facts', async () => {
   const bench = await ActivityBench.start({
     topology: { clusters: clusters({ east: 1, west: 3 }), timing: { electionMs } },
   });

@@ -83,7 +83,7 @@ it('init reads the clusters, makes the keys once, and writes an inventory of one
   expect(initialised.out + initialised.err + text).not.toContain(secret.d);
 });
 
-it('init overwrites nothing, and a second one goes on with the keys of the first', async () => {
+it('init never overwrites a file, and a second one continues with the keys of the first', async () => {
   const before = await readFile(join(folder, 'site', 'workers.key'), 'utf8');
   const refused = await cli(site('site', '--yes'));
   expect([refused.code, refused.questions]).toEqual([3, []]);
@@ -114,7 +114,7 @@ it('init writes the objectives that it was given, and refuses others before it w
   expect(existsSync(join(folder, 'wrong-objectives', 'inventory.yaml'))).toBe(false);
 });
 
-it('init asks for what was not given, shows what it found, and writes nothing without a yes', async () => {
+it('init asks for missing values, shows what it found, and writes no file without a yes', async () => {
   const [east = '', west = ''] = clusterOptions().filter((word) => word.includes('='));
   const words = ['init', '--directory', join(folder, 'asked')];
   const typed = ['payments', east, west, '', '', 'ada,ben', '', '15m', 'none', 'no'];
@@ -141,7 +141,7 @@ it('init asks for what was not given, shows what it found, and writes nothing wi
   expect(told).toHaveLength(2);
 });
 
-it('init shows the certificates that it trusts and those that it leaves out, and names what a certificate is for', async () => {
+it('init shows the certificates that it trusts and those that it leaves out, and names the purpose of a certificate', async () => {
   const caFile = join(folder, 'ca.pem');
   await writeFile(
     caFile,
@@ -162,7 +162,7 @@ it('init shows the certificates that it trusts and those that it leaves out, and
   expect(refused.err).toMatch(/Get the certificate of "simulated service for tests".*--ca-file/);
 });
 
-it('init replaces no policy and no AppRole unseen, and goes on where it was interrupted', async () => {
+it('init replaces no policy and no AppRole without showing it, and continues after an interruption', async () => {
   const other = await startSimulatedService({
     clusters: ['north', 'east', 'west', 'far'].map((name) => ({ name, nodes: 1 })),
     dr: [{ primary: 'east', secondaries: ['far'] }],
@@ -210,7 +210,7 @@ it('init replaces no policy and no AppRole unseen, and goes on where it was inte
   }
 });
 
-it('init --mount makes a mount of the workers alone, and takes none that is there', async () => {
+it('init --mount makes a mount for the workers alone, and does not use an existing one', async () => {
   const other = await startSimulatedService({ clusters: ['east', 'west'].map((name) => ({ name, nodes: 1 })) });
   try {
     const init = async (name: string, mount: string) => {
@@ -257,7 +257,7 @@ it('init names the schema of the file for editors, and the file fits it', async 
   expect([validate(parse(text)), validate.errors]).toEqual([true, null]);
 });
 
-it('join pins, makes the key and gives one line; add-person lists it; comments stay; nothing secret is shown', async () => {
+it('join pins, makes the key and gives one line; add-person lists it; comments stay; no secret is shown', async () => {
   const joined = await Promise.all(lines.map((line, index) => joins(line, PEOPLE[index] ?? '')));
   expect(joined.map(({ code }) => code)).toEqual(PEOPLE.map(() => 0));
   expect(joined.map(({ out }) => out + '').join('')).not.toContain('canary');
@@ -283,7 +283,7 @@ it('join pins, makes the key and gives one line; add-person lists it; comments s
   expect((await cli(['inventory', 'check', inventory])).out).not.toContain('they cannot');
 });
 
-it('join makes a passphrase and shows it once, compares first, and makes nothing that is not kept', async () => {
+it('join makes a passphrase and shows it once, compares first, and makes no key that is not kept', async () => {
   const env = machineOf('gil');
   const line = (lines[0] ?? '').replace('/ada/', '/gil/');
   const keyFile = join(env.XDG_CONFIG_HOME, 'replication-runbooks', 'gil.key');
@@ -310,7 +310,7 @@ it('join makes a passphrase and shows it once, compares first, and makes nothing
   expect(made.out).not.toContain(passphrase);
 });
 
-it('who joins again keeps their key', async () => {
+it('a person who joins again keeps their key', async () => {
   const again = await cli(['join', lines[0] ?? ''], { env: machineOf('ada'), answers: [PASSPHRASE] });
   expect(again.code).toBe(0);
   expect((await loadInventory(inventory)).people.get('ada')?.publicKeys[0]?.kid).toBe(sentBack(again).split(/[/:]/)[1]);
@@ -321,7 +321,7 @@ const line = (name: string) => `${name}/${formatPublicKey(key)}`;
 const add = (...words: readonly string[]) =>
   cli(['inventory', 'add-person', ...words, '--yes'], { env: { RUNBOOKS_INVENTORY: inventory } });
 
-it('a key that arrives takes the place of no other one, is nobody else, and makes nobody a member, unless it is said', async () => {
+it('a key that arrives replaces no other one, belongs to no other person, and adds no one to a group, unless that is specified', async () => {
   const before = await readFile(inventory, 'utf8');
   expect(await add(line('ada'))).toMatchObject(refusal('ada has another key'));
   expect(await add(line('fay'))).toMatchObject(refusal('--groups'));
@@ -345,7 +345,7 @@ it('add-person keeps what a colleague changed in the file while fingerprints wer
   expect(await readFile(file, 'utf8')).toMatch(/hal:[^]*# by a colleague/);
 });
 
-it('claimed people learn at the check what they cannot do, gate by gate, and a key mends it', async () => {
+it('claimed people see at the check what they cannot do, gate by gate, and a key solves it', async () => {
   const file = join(folder, 'claimed.yaml');
   const text = await readFile(inventory, 'utf8');
   await writeFile(file, text.replace(/^ {2}cyd: .*$/m, '  cyd: { groups: [approvers], attestation: claimed }'));
@@ -410,7 +410,7 @@ const found = ({ out, code }: CliResult) => {
   return new Map(findings.map((each) => [each.id, each]));
 };
 
-it('doctor says of each thing by itself what is missing, with what mends it, while everything else is down', async () => {
+it('doctor reports each missing thing by itself, with its remedy, while everything else is down', async () => {
   const loose = join(folder, 'loose-seal-keys');
   await writeFile(loose, await readFile(join(folder, 'site', 'seal-keys')), { mode: 0o644 });
   const without = join(folder, 'without-ada.yaml');

@@ -17,8 +17,8 @@ const OTHERS: Readonly<Record<string, string>> = {
   'other-kind': STATUS,
   'wrong-cluster': STATUS,
   'same-share-as-another': 'by voice',
-  repeated: 'there is nothing left for you to do',
-  superseded: 'there is nothing left for you to do',
+  repeated: 'you have nothing left to do',
+  superseded: 'you have nothing left to do',
   'keys-gone': `when you are asked again: \`${SHARE}\``,
   'no-ceremony': STATUS,
 };
@@ -31,7 +31,7 @@ describe('a receipt', () => {
     (code) => expect(nextOfShare(code, sent)).toContain(OTHERS[code] ?? SHARE),
   );
 
-  it('has a next step for every verdict but the good one; without a name for whoever it is', () => {
+  it('has a next step for every verdict but the good one; without a name it suits everyone', () => {
     expect(nextOfShare('accepted', sent)).toBeUndefined();
     expect(nextOfShare('malformed', { workflowId: 'w' })).toContain('runbook share w');
     expect(nextOfShare('wrong-signer', { ...sent, how: 'principal' })).toContain('with your own login');

@@ -59,7 +59,7 @@ it.each([
   expect((await entryOf(what, 'east'))?.advertisedClusterAddress).toBe(written);
 });
 
-it('init names a primary_cluster_addr that is no address, and writes node-address', async () => {
+it('init names an invalid primary_cluster_addr, and writes node-address', async () => {
   await enablePrimary(service.cluster('east'), 'https://lb.example:8201/path');
   const { code, err } = await init('odd', ...clusterOption(service.cluster('east')));
   expect([code, err]).toEqual([
@@ -71,7 +71,7 @@ it('init names a primary_cluster_addr that is no address, and writes node-addres
   expect((await entryOf('odd', 'east'))?.advertisedClusterAddress).toBe('node-address');
 });
 
-it('init names what makes no inventory, and leaves none', async () => {
+it('init names clusters and people that make no inventory, and leaves none', async () => {
   const east = service.cluster('east');
   const twice = await init('twice', ...clusterOption(east), ...clusterOption(east, 'west'));
   expect(twice).toMatchObject({
@@ -93,7 +93,7 @@ it('init writes names that YAML would read as something else', async () => {
   expect([...(deployments.get('payments')?.clusters.keys() ?? [])]).toEqual(['null']);
 });
 
-it('init says whose primary was not named', async () => {
+it('init names the cluster whose primary was not given', async () => {
   const other = await startSimulatedService({
     clusters: clusters('east', 'west'),
     dr: [{ primary: 'east', secondaries: ['west'] }],
@@ -231,7 +231,7 @@ it('init writes the paths filters that are in force, of each secondary under eit
   }
 });
 
-it('a cluster that is listed and not in its set yet is told as that, and nothing else of it fails; alone beside the primary it fails', async () => {
+it('a listed cluster that is not in its set yet is reported as such, and does not fail otherwise; alone beside the primary it fails', async () => {
   const other = await startSimulatedService({
     clusters: clusters('east', 'west', 'north'),
     dr: [{ primary: 'east', secondaries: ['west'] }],
@@ -281,7 +281,7 @@ it('holders who have only a browser are listed without a key, get no line to joi
   });
 });
 
-describe('what another user of the host planted in the directory', () => {
+describe('a file that another user of the host planted in the directory', () => {
   const elsewhere = join(folder, 'elsewhere');
   /** Only root can give a file away. */
   const giveAway = (path: string) => (process.getuid?.() === 0 ? chown(path, 12_345, 12_345) : chmod(path, 0o666));
@@ -336,7 +336,7 @@ describe('what another user of the host planted in the directory', () => {
   let planted = 0;
 });
 
-describe('what init adds to an inventory', () => {
+describe('an addition by init to an inventory', () => {
   let pairs: SimulatedService;
   let file: string;
   beforeEach(async () => {
@@ -434,7 +434,7 @@ describe('what init adds to an inventory', () => {
     expect(await readFile(file, 'utf8')).toBe(after);
   });
 
-  it('a cluster that replicates with none of them needs the name of its set; a new set changes the policy, which is told', async () => {
+  it('a cluster that replicates with none of them needs the name of its set; a new set changes the policy, which is reported', async () => {
     const directory = await installation();
     const before = await readFile(file, 'utf8');
     const unknown = await add(directory, '--add-cluster', option('eu'));

@@ -34,7 +34,7 @@ beforeAll(async () => {
 });
 
 describe('join', () => {
-  it('stores who joined and how they reach Temporal, for nobody else to read, and no secret', async () => {
+  it('stores the person and how they reach Temporal, readable by no other user, and no secret', async () => {
     const tls = ['--tls-ca-path', ca, '--tls-cert-path', certificate, '--tls-key-path', key];
     const joined = await joins('ada', ['--address', STORED, '--namespace', 'runbooks', ...tls], {
       TEMPORAL_API_KEY: 'canary-of-the-api-key',
@@ -58,7 +58,7 @@ describe('join', () => {
     ]);
   });
 
-  it('stores what the environment says where no option does, with whole paths', async () => {
+  it('stores the values of the environment if no option gives them, with whole paths', async () => {
     const env = {
       TEMPORAL_ADDRESS: STORED,
       TEMPORAL_TLS_SERVER_CA_CERT_PATH: 'package.json',
@@ -71,7 +71,7 @@ describe('join', () => {
     });
   });
 
-  it('again keeps the server where none is named, and says who was stored before', async () => {
+  it('again keeps the server if none is named, and reports the person stored before', async () => {
     expect((await joins('cyd', ['--address', STORED, '--namespace', 'runbooks'])).code).toBe(0);
     const other = await joins('dan', [], {}, 'cyd');
     expect(other.out).toContain('  RUNBOOKS_PERSON=dan (until now: cyd)');
@@ -83,13 +83,13 @@ describe('join', () => {
     expect(await settingsOf('cyd')).toEqual({ RUNBOOKS_PERSON: 'dan', TEMPORAL_ADDRESS: OTHER });
   });
 
-  it('writes nothing where a file that it should name is not there', async () => {
+  it('writes no file if a file that it should name is missing', async () => {
     const missing = await joins('eve', ['--tls-ca-path', join(folder, 'none.pem')]);
     expect([missing.code, missing.err]).toEqual([5, expect.stringContaining('none.pem')]);
     await expect(stat(folderOf('eve'))).rejects.toThrow('ENOENT');
   });
 
-  it('finds a key in another place again, only for the person whose it is', async () => {
+  it('finds a key in another place again, only for its owner', async () => {
     const elsewhere = join(folder, 'usb', 'fay.key');
     expect((await joins('fay', ['--key-file', elsewhere])).code).toBe(0);
     expect(await settingsOf('fay')).toMatchObject({ RUNBOOKS_KEY_FILE: elsewhere });
@@ -106,12 +106,12 @@ describe('the commands after it', () => {
   });
   const observed = async (env: NodeJS.ProcessEnv, ...words: string[]) => (await cli(['list', ...words], { env })).err;
 
-  it('know the person and the server with no variable set', async () => {
+  it('have the person and the server with no variable set', async () => {
     expect(await you(machine('hal'))).toContain('hal, key ');
     expect(await observed(machine('hal'))).toContain(`No Temporal server answers at ${STORED}`);
   });
 
-  it('believe the environment first; a server that it names is not reached with what belongs to the stored one', async () => {
+  it('prefer the environment; a server that it names does not get the credentials of the stored one', async () => {
     expect(await you({ ...machine('hal'), RUNBOOKS_PERSON: 'ida' })).toContain('ida has no key');
     const certificate = join(folder, 'lost.pem');
     await writeFile(certificate, 'lost later');
@@ -123,7 +123,7 @@ describe('the commands after it', () => {
     expect(other).toContain(`No Temporal server answers at ${OTHER}`);
   });
 
-  it('take nothing else from the file, and name it where it is damaged', async () => {
+  it('use nothing else of the file, and name it if it is damaged', async () => {
     const file = join(folderOf('ivy'), 'settings.json');
     await mkdir(folderOf('ivy'), { recursive: true });
     await writeFile(file, '{"RUNBOOKS_PERSON":"ivy","RUNBOOKS_INVENTORY":"/elsewhere.yaml"}');

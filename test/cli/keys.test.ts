@@ -36,7 +36,7 @@ describe('runbook keys', () => {
     expect((await importSigningKey(new Secret('private-key', await readFile(file, 'utf8')))).kid).toBe(key.kid);
   });
 
-  it('seal makes an entry that the keyring takes, in a file and nowhere else', async () => {
+  it('seal makes an entry that the keyring accepts, in a file and nowhere else', async () => {
     const file = join(directory, 'seal-keys');
     const { code, out, err } = await cli(['keys', 'seal', '--output', file]);
     expect(code).toBe(0);
@@ -75,7 +75,7 @@ describe('a new signing key of the workers', () => {
     expect(await keys(trust)).toMatchObject({ code: 0, questions: [] });
   });
 
-  it('distrust gives a key up: it counts no more', async () => {
+  it('distrust gives a key up: it no longer counts', async () => {
     await keys(['trust', 'production', formatPublicKey(second), '--yes']);
     const given = await keys(['distrust', spokenFingerprint(first.kid)]);
     expect([given.code, given.out.includes(`Still trusted: ${spokenFingerprint(second.kid)}`)]).toEqual([0, true]);

@@ -80,7 +80,7 @@ it.each([
     /INVALID_INPUT[^]*observed: Invalid RunId/,
   ],
   [
-    'a Run ID that nobody has',
+    'a Run ID that no run has',
     () => status('nobody', '--run-id', '00000000-0000-4000-8000-000000000000'),
     5,
     /no run with the Workflow ID "deployment:nobody" and the Run ID "00000000-0000-4000-8000-000000000000"/,
@@ -92,7 +92,7 @@ it.each([
   expect(err).toContain('next: ');
 });
 
-it('the script that acts on simulated clusters says how it is used', async () => {
+it('the script that acts on simulated clusters prints its usage', async () => {
   const payments = await startPayments({ taskQueue: 'nobody', uiAddress: 'http://127.0.0.1:1' });
   const simulated = (...words: string[]) => spawnSync('sh', ['-c', payments.simulated, 'simulated', ...words]);
   for (const words of [[], ['kill'], ['explode', 'east'], ['partition', 'east']]) {

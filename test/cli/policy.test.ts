@@ -32,7 +32,7 @@ const policy = async (...words: string[]) => cli(['policy', ...words], { env: { 
 const rulesOf = (text: string) =>
   new Map(parsePolicy(text)?.map(({ path, capabilities }) => [path, capabilities.join(' ')]));
 
-it('prints HCL for the runbooks of every day: own marker for both engine versions, nothing of performance replication where there is none', async () => {
+it('prints HCL for the everyday runbooks: own marker for both engine versions, without performance replication if there is none', async () => {
   const { code, out } = await policy('payments');
   const rules = rulesOf(out);
   expect(code).toBe(0);
@@ -43,12 +43,12 @@ it('prints HCL for the runbooks of every day: own marker for both engine version
   expect([...rules.keys()].filter((path) => /performance|enable$|disable$/.test(path))).toEqual([]);
 });
 
-it('inventory check names the files that are not here, those of a login too', async () => {
+it('inventory check names the missing files, those of a login too', async () => {
   const { code, out } = await cli(['inventory', 'check', file]);
   expect([code, out]).toEqual([0, expect.stringMatching(/\/absent\.pem is not on[^]*\/absent\.key is not on/)]);
 });
 
-it('inventory check names what is wrong with a CA file that is here', async () => {
+it('inventory check names the defects of a CA file', async () => {
   const caFile = join(directory, 'ca.pem');
   const other = join(directory, 'with-ca.yaml');
   await writeFile(
@@ -60,7 +60,7 @@ it('inventory check names what is wrong with a CA file that is here', async () =
   expect([code, out]).toEqual([0, expect.stringContaining(`${caFile}: certificate 2 of 2 is damaged`)]);
 });
 
-it('allows exactly what named runbooks call', async () => {
+it('allows exactly the calls of the named runbooks', async () => {
   const failover = rulesOf((await policy('payments', '--runbook', 'drFailover')).out);
   expect([...failover.keys()].filter((path) => path.includes('demote'))).toEqual([]);
   expect(failover.get('sys/replication/dr/primary/secondary-token')).toBe('update sudo');

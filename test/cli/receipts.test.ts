@@ -57,7 +57,7 @@ const send = (
   return sendSignal(context, session, { workflowId: 'deployment:payments', runId: 'run' }, 'approve', INPUT, timeoutS);
 };
 
-it('reads on where the history does not show the signal yet, the server is away, or no worker answers', async () => {
+it('keeps reading if the history does not show the signal yet, the server is away, or no worker answers', async () => {
   const session = sessionOf(
     [{ events: [] }, new Error('the server is away'), ARRIVED],
     [new Error('no worker answers'), { receipts: [], findings: [] }, { receipts: [RECEIPT], findings: [] }],
@@ -65,14 +65,14 @@ it('reads on where the history does not show the signal yet, the server is away,
   expect(await send(session)).toMatchObject({ arrival: 1, receipt: RECEIPT, exitCode: 0 });
 });
 
-it('says at its deadline, and not before, that there is no receipt yet', async () => {
+it('reports at its deadline, and not before, that there is no receipt yet', async () => {
   const began = Date.now();
   const sent = await send(sessionOf([ARRIVED], [{ receipts: [], findings: [] }]), 1);
   expect(sent).toMatchObject({ receipt: undefined, exitCode: 4 });
   expect(Date.now() - began).toBeGreaterThanOrEqual(990);
 });
 
-it('calls nothing recorded before Temporal took it: no time limit is over before, and who ends it learns that nobody knows', async () => {
+it('reports no signal as recorded before Temporal has it: no time limit is over before, and a person who stops it learns that the outcome is unknown', async () => {
   const quiet = [{ receipts: [], findings: [] }];
   let take = (): void => undefined;
   const taken = new Promise<void>((resolve) => (take = resolve));
@@ -89,7 +89,7 @@ it('calls nothing recorded before Temporal took it: no time limit is over before
   });
 });
 
-it('says that nothing was sent where no run is open, and never of what a run was sent before it ended', async () => {
+it('says that no signal was sent if no run is open, and never of a signal that a run got before it ended', async () => {
   await expect(send(sessionOf([], []))).rejects.toThrow('There is no open run');
   let now = Date.now();
   const clock = jest.spyOn(Date, 'now').mockImplementation(() => (now += 1_000));
@@ -123,7 +123,7 @@ async function silencedSession() {
   return { ...session, close };
 }
 
-it('ends within its limit where Temporal took the connection and is silent, and says meanwhile what it waits for', async () => {
+it('ends within its limit if Temporal accepted the connection and does not respond, and says meanwhile what it waits for', async () => {
   const session = await silencedSession();
   const { client } = session;
   const within = client.withDeadline.bind(client);
@@ -148,7 +148,7 @@ it('ends within its limit where Temporal took the connection and is silent, and 
   }
 });
 
-it('does not know whether Temporal took it where the connection breaks; what Temporal refuses was not sent', async () => {
+it('reports the outcome as unknown if the connection breaks; a signal that Temporal refuses was not sent', async () => {
   const failing = (code: number, details: string) => {
     const cause = Object.assign(new Error(details), { code, details, metadata: {} });
     return send(sessionOf([ARRIVED], [], Promise.reject(new Error('Failed to signal Workflow', { cause }))));

@@ -29,7 +29,7 @@ const PLAN: RunbookPlan = {
   reason: 'a third site',
 };
 
-it('a plan is shown with its warnings and with what the approval of the gate allows, and nothing that another gate opens', () => {
+it('a plan is shown with its warnings and the operations that the gate allows, without those of another gate', () => {
   const shown = (plan: RunbookPlan) => approvalLines({ text: JSON.stringify(plan), digest: 'the-digest' }, 'wipe');
   expect(shown({ ...PLAN, requestedBy: 'olga' })).toEqual([
     'Gate "wipe" of drSecondaryOnboarding, deployment payments, plan the-digest',
@@ -53,7 +53,7 @@ it('a plan is shown with its warnings and with what the approval of the gate all
   ]);
 });
 
-it('what the run found stands apart from the plan, as what nobody signed', () => {
+it('findings of the run stand apart from the plan, as unsigned', () => {
   const finding = { code: 'evidence', at: 0, severity: 'warning', text: 'No loss is possible.' } as const;
   expect(unsignedLines([finding, { ...finding, severity: 'info', text: 'of no weight' }])).toEqual([
     'The run also reports the following. It is not part of the plan, not signed, and not covered by your approval:',
@@ -92,7 +92,7 @@ describe('runbook readiness', () => {
     expect(exitCodeOfVerdicts([switchover, failover])).toBe(code);
   });
 
-  it('prints verdicts, changes, and points, the worst first and what clusters share once, with what is needed and what to do', () => {
+  it('prints verdicts, changes, and points, the worst first and shared ones once, with what is needed and what to do', () => {
     expect(readinessText(RESULT)).toEqual([
       'Switchover: not ready. Failover: ready with warnings.',
       '',

@@ -78,7 +78,7 @@ const WAITING: readonly (readonly [Waiting, readonly string[], commands: readonl
   ],
 ];
 
-it.each(WAITING)('%j: what is missing is said, with the exact command of each person', (waiting, texts, commands) => {
+it.each(WAITING)('%j: missing people are named, with the exact command of each person', (waiting, texts, commands) => {
   const [shown, page] = [terminal({ waiting: [waiting] }), details({ waiting: [waiting] })];
   for (const text of texts) for (const each of [shown, page.replaceAll('\\', '')]) expect(each).toContain(text);
   // In a terminal each command stands alone in its line; in the Web UI it is code.
@@ -95,7 +95,7 @@ it.each<[readonly string[], string]>([
   [['ada'], '2 more key shares (of 3)'],
   [['ada', 'bert'], '1 more key share (of 3)'],
   [['ada', 'bert', 'cleo'], '3 key shares'],
-])('with the shares of %j in hand the run waits for %s', (held, words) => {
+])('with the shares of %j collected the run waits for %s', (held, words) => {
   expect(terminal({ waiting: [{ ...SHARES, held }] })).toContain(`Waiting for ${words} until`);
 });
 
@@ -115,7 +115,7 @@ const NIGHT: Partial<RunStatus> = {
   })),
 };
 
-it('in the terminal: alarms, then what is wrong, then whom it waits for, then the rest', () => {
+it('in the terminal: alarms, then problems, then the people it waits for, then the rest', () => {
   inOrder(terminal(NIGHT), [
     ', PARKED',
     'CRITICAL: A token may exist',
@@ -165,7 +165,7 @@ it('in the Web UI: the plan as it is signed, while its gate is open and for this
   for (const each of without) expect(details(each)).not.toContain('The plan that approvers sign');
 });
 
-it('in the Web UI: how an ended run went, and where its report is', () => {
+it('the Web UI shows how an ended run went, with the command for its report', () => {
   const ended = { ...BEGUN, phase: 'finished', outcome: 'completed', leftToDo: ['Look at east'] } as const;
   const outage = {
     startedAt: '2026-11-21T12:00:00.000Z',
@@ -216,7 +216,7 @@ it('a root token, and a rehearsal, are named as what they are', () => {
   );
 });
 
-it('a step is told with attempt, time and note; a receipt with its sender, marked where only claimed, its verdict once', () => {
+it('a step is shown with attempt, time and note; a receipt with its sender, marked if only claimed, its verdict once', () => {
   const step = {
     number: 1,
     name: 'Read',
@@ -235,7 +235,7 @@ it('a step is told with attempt, time and note; a receipt with its sender, marke
     );
 });
 
-it('in an outage nothing says that service is up; what ended says how, and what is left to do', () => {
+it('in an outage no line says that service is up; a run that ended says how, and what is left to do', () => {
   expect(details({ phase: 'outage', outageSince: 0 })).toContain('**OUTAGE** since 1970-01-01 00:00:00 UTC');
   for (const phase of ['waiting-for-people', 'preparing', 'working'] as const) {
     expect(details({ phase })).toContain('service is up');
@@ -248,7 +248,7 @@ it('in an outage nothing says that service is up; what ended says how, and what 
   expect(ended).not.toContain('OUTAGE');
 });
 
-it('a decision that was accepted and is under way stands in the place of the question', () => {
+it('an accepted decision that is under way replaces the question', () => {
   const carryingOut = [{ step: 'Promote west', action: 'retry', by: grace, at: at(5) }] as const;
   const said = '"retry" of "Promote west" is being carried out: accepted, decided by grace (signed), at 12:00:05Z';
   expect(terminal({ carryingOut })).toContain(said);
@@ -259,7 +259,7 @@ it('a decision that was accepted and is under way stands in the place of the que
   expect(statusLines({ ...VIEW, memo }, NOW).join('\n')).toContain(said);
 });
 
-it('a run that was ended from outside waits for nobody, and its last step is told as what it was', () => {
+it('a run that was ended from outside does not wait for people, and its last step keeps its state', () => {
   const step = { number: 7, name: 'Demote east', state: 'running', attempt: 1, startedAt: 1 } as const;
   const ended = { ...view({ ...NIGHT, paused: true, steps: [step] }), state: 'terminated', closedAt: VIEW.startedAt };
   const text = statusLines(ended, NOW).join('\n');
@@ -268,7 +268,7 @@ it('a run that was ended from outside waits for nobody, and its last step is tol
   expect(`${text}${new Progress().lines(ended, NOW).join('\n')}`).not.toMatch(/PAUSED|PARKED|Waits for/);
 });
 
-it('the Web UI gets no more than the server takes, whatever the run holds; the newest step stays', () => {
+it('the Web UI never gets more than the server accepts, however much the run holds; the newest step stays', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 400 }), fc.integer({ min: 0, max: 2_000 }), (count, length) => {
       const steps = Array.from({ length: count }, (_, index) => ({
@@ -283,7 +283,7 @@ it('the Web UI gets no more than the server takes, whatever the run holds; the n
   );
 });
 
-it('in the Web UI what people write becomes neither heading nor link nor bold; commands of the run stay code', () => {
+it('in the Web UI text of people becomes neither heading nor link nor bold; commands of the run stay code', () => {
   const evil = 'a\n\n### **CRITICAL** [give it here](http://x) www.x <b>now</b>';
   const plain = 'a \\#\\#\\# \\*\\*CRITICAL\\*\\* \\[give it here\\](http\\://x) www\\.x \\<b\\>now\\</b\\>';
   const text = details({
@@ -297,7 +297,7 @@ it('in the Web UI what people write becomes neither heading nor link nor bold; c
   expect(text).toContain('Next: do `a_b --c`, not d_e');
 });
 
-it('watch tells what one look brings in the order in which it happened, and nothing twice', () => {
+it('watch prints the events of one reading in the order in which they happened, and none twice', () => {
   const progress = new Progress();
   const look = view({
     phase: 'outage',
@@ -316,7 +316,7 @@ it('watch tells what one look brings in the order in which it happened, and noth
   expect(progress.lines(look, NOW + 500)).toEqual([]);
 });
 
-it('watch tells each outage and its length: one that was not begun after all is followed by the one that is', () => {
+it('watch prints each outage and its length: one that was not begun after all is followed by the real one', () => {
   const progress = new Progress();
   const told = [
     { phase: 'outage', outageSince: at(10) },
@@ -360,5 +360,5 @@ it('watch announces a gate again that is opened again, and a worker that is gone
     `              runbook status ${WID}`,
   ]);
   expect(progress.lines(VIEW, NOW)).toEqual([]);
-  expect(look(GATE)).toBe('12:00:30Z == Reading and checking; nothing is touched');
+  expect(look(GATE)).toBe('12:00:30Z == Reading and checking; nothing is changed');
 });

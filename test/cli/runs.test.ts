@@ -69,7 +69,7 @@ describe('without a worker', () => {
     ofFlooded.catch(() => undefined);
   });
 
-  it('start gives the run under the lock, and a second start names the run that holds it; no command waits for ever: each says that no worker answers, and what to do', async () => {
+  it('start gives the run under the lock, and a second start names the run that holds it; every command ends: each says that no worker answers, and what to do', async () => {
     const first = await cli(['start', 'drSwitchover', '--input', input, '--json'], { env });
     expect(first.code).toBe(0);
     const started = JSON.parse(first.out) as { workflowId: string; runId: string; link: string };
@@ -77,12 +77,16 @@ describe('without a worker', () => {
     expect(started.link).toContain(encodeURIComponent(workflowId));
     const file = join(directory, 'switchover.json');
     await writeFile(file, input);
-    const sent = /No worker answers for this run. Nothing was sent.\n +observed: nobody polls[^]*runbook worker\n/;
+    const sent = /No worker answers for this run. Nothing was sent.\n +observed: no worker polls[^]*runbook worker\n/;
     const commands: readonly (readonly [line: string, code: number, said: RegExp])[] = [
       [`start drSwitchover --input ${file}`, 3, new RegExp(`LOCK_HELD[^]*${started.runId}`)],
-      [`status ${workflowId}`, 4, /no worker answers; as of event 2; nobody polls task queue/],
+      [`status ${workflowId}`, 4, /no worker answers; as of event 2; no worker polls task queue/],
       [`watch ${workflowId} --timeout 10ms`, 4, /No worker answers. Why:\n +runbook status [^]*Stopped watching/],
-      [`report ${workflowId}`, 4, /No worker answers, and only a worker can produce[^]*nobody polls[^]*runbook worker/],
+      [
+        `report ${workflowId}`,
+        4,
+        /No worker answers, and only a worker can produce[^]*no worker polls[^]*runbook worker/,
+      ],
       [`approve ${workflowId} --gate plan --name grace`, 4, sent],
       [`decide ${workflowId} --action retry`, 4, sent],
       [`share ${workflowId} --holder ada`, 4, sent],
@@ -96,7 +100,7 @@ describe('without a worker', () => {
     await Promise.all(all);
   });
 
-  it('plan and readiness say within 3 s that nobody polls, go on waiting, and end when the person ends them', async () => {
+  it('plan and readiness say within 3 s that no worker polls, keep waiting, and end when the person ends them', async () => {
     const ended = async (...words: string[]) => {
       const stop = new AbortController();
       const heard: string[] = [];
@@ -105,30 +109,30 @@ describe('without a worker', () => {
         stop.abort();
       };
       const { code, err } = await cli(words, { env, stop: stop.signal, hear });
-      expect(heard[0]).toMatch(/^Waiting for the (plan|check), \d\.0 s: nobody polls task queue nobody-polls/);
+      expect(heard[0]).toMatch(/^Waiting for the (plan|check), \d\.0 s: no worker polls task queue nobody-polls/);
       expect([code, err]).toEqual([4, expect.stringContaining('Stopped waiting')]);
     };
     const both = () => Promise.all([ended('plan', 'drSwitchover', '--input', input), ended('readiness', deployment)]);
     expect(await tooSlow(3_000, both)).toEqual([]);
   });
 
-  it('plan ends with 4 by itself where nobody polls, at the latest after its time', async () => {
+  it('plan ends with 4 by itself if no worker polls, at the latest after its time', async () => {
     const ended = (...more: string[]) => cli(['plan', 'drSwitchover', '--input', input, ...more], { env });
     for (const { code, out, err } of await Promise.all([ended(), ended('--timeout', '0.2')]))
       expect([code, out, err]).toEqual([4, '', expect.stringContaining('Stopped waiting; the plan continues')]);
   });
 
-  it('the program ends by SIGINT with 130 and by SIGTERM with 143 where nobody polls', async () => {
+  it('the program ends by SIGINT with 130 and by SIGTERM with 143 if no worker polls', async () => {
     const endedBy = async (signal: 'SIGINT' | 'SIGTERM') => {
       const program = new Program(directory, env, ['plan', 'drSwitchover', '--input', input]);
-      await program.says('nobody polls');
+      await program.says('no worker polls');
       program.child.kill(signal);
       return program.ended;
     };
     expect(await Promise.all([endedBy('SIGINT'), endedBy('SIGTERM')])).toEqual([130, 143]);
   });
 
-  it('doctor says which versions of this program poll, where they differ from its own', async () => {
+  it('doctor shows which versions of this program poll, if they differ from its own', async () => {
     const client = await temporalClient();
     const { namespace } = temporalServer();
     const old = uniqueTaskQueue('old-version');
@@ -147,13 +151,13 @@ describe('without a worker', () => {
     expect(seen.code).toBe(7);
   });
 
-  it('status says of a run that is no runbook that it has none, not that a worker is missing', async () => {
+  it('status says of a workflow that is no runbook that it has none, not that a worker is missing', async () => {
     const workflowId = `Foreign:${process.pid}`;
     const options = { workflowId, taskQueue: uniqueTaskQueue('foreign') };
     const foreign = await (await temporalClient()).workflow.start('nothingOfOurs', options);
     const { out } = await cli(['status', workflowId], { env });
     await foreign.terminate();
-    expect(out).toMatch(/nothingOfOurs {2}running\n.*\n {2}not a runbook, so it has no status; nobody polls/);
+    expect(out).toMatch(/nothingOfOurs {2}running\n.*\n {2}not a runbook, so it has no status; no worker polls/);
     expect(out).not.toContain('runbook worker');
   });
 
@@ -166,7 +170,7 @@ describe('without a worker', () => {
     expect(out.split('\n').filter((line) => /^'CRITICAL: call 555 \d+' {2}/.test(line))).toHaveLength(1);
   });
 
-  it('a word without a colon is a deployment, or else the Workflow ID of a run; which one is told', async () => {
+  it('a word without a colon is a deployment, or else the Workflow ID of a run, and the command says which', async () => {
     const client = await temporalClient();
     const [word, both] = [`my-run-${process.pid}`, `both-${process.pid}`];
     const taskQueue = uniqueTaskQueue('words');
@@ -189,7 +193,7 @@ describe('without a worker', () => {
     expect([none.code, none.err]).toEqual([5, expect.stringContaining(`"deployment:none-${process.pid}"`)]);
   });
 
-  it('list has a headline, and tells how runs ended; samplers and plans only with --all', async () => {
+  it('list has a headline, and shows how runs ended; samplers and plans only with --all', async () => {
     const client = await temporalClient();
     const taskQueue = uniqueTaskQueue('listed');
     const sampler = await client.workflow.start('walSampler', { workflowId: `sampler-${taskQueue}`, taskQueue });
@@ -212,13 +216,13 @@ describe('without a worker', () => {
     ]);
   });
 
-  it('doctor says what creates a namespace that is missing', async () => {
+  it('doctor gives the command that creates a missing namespace', async () => {
     const namespace = `none-${randomUUID().slice(0, 8)}`;
     const { out } = await cli(['doctor'], { env: { ...env, TEMPORAL_NAMESPACE: namespace } });
     expect(out).toContain(`temporal operator namespace create -n ${namespace} --retention 30d`);
   });
 
-  it('status says of a flooded run whose worker polls and does not answer what to do', async () => {
+  it('status of a flooded run whose worker polls and does not answer says what to do', async () => {
     const { code, out } = await ofFlooded;
     expect([code, out]).toEqual([4, expect.stringContaining('docs/on-call.md, "A flood of signals"')]);
     expect(out).toMatch(
@@ -227,7 +231,7 @@ describe('without a worker', () => {
     expect(out).not.toContain('Start one');
   });
 
-  it('a run that does not exist is told, with 5', async () => {
+  it('a run that does not exist is reported, with exit code 5', async () => {
     for (const words of [
       ['status'],
       ['watch'],
@@ -252,7 +256,7 @@ describe('a switchover by the command line alone', () => {
     env = { ...environment(scenario.taskQueue), RUNBOOKS_PINS: pins };
   });
 
-  it('plan shows every precondition, takes no lock and changes nothing; it ends with 3 where a run would be refused', async () => {
+  it('plan shows every precondition, takes no lock and makes no changes; it ends with 3 if a run would be refused', async () => {
     const { code, out } = await typed(`plan drSwitchover --deployment ${scenario.name} --to west --reason look`, {
       env,
     });
@@ -264,7 +268,7 @@ describe('a switchover by the command line alone', () => {
     expect([refused.code, refused.out]).toEqual([3, expect.stringContaining('A run would be refused')]);
   });
 
-  it('start says that it started only what a worker has taken up: an unknown deployment or cluster is told at once', async () => {
+  it('start reports only runs that a worker has taken up as started: an unknown deployment or cluster is reported at once', async () => {
     const { code, out, err } = await typed('start drSwitchover --deployment paymnets --to west --reason test', { env });
     expect([code, out, err]).toEqual([5, '', expect.stringContaining('The inventory has no deployment "paymnets"')]);
     for (const [runbook, field] of [
@@ -278,7 +282,7 @@ describe('a switchover by the command line alone', () => {
     }
   });
 
-  it('a run that is refused says why, first of all, in watch, status and the Web UI', async () => {
+  it('a refused run gives its reason first in watch, status and the Web UI', async () => {
     const { workflowId } = scenario;
     const start = `start drSwitchover --deployment ${scenario.name} --to east --reason wrong`;
     await typed(start, { env });
@@ -317,7 +321,7 @@ describe('a switchover by the command line alone', () => {
     expect((await cli(['report', scenario.name, '--json'], { env })).out).toContain('"sha256"');
   });
 
-  it('whoever gives an input as a whole is named as who asks for it, unless it names somebody itself', async () => {
+  it('the person who gives an input as a whole is named as requester, unless it names somebody itself', async () => {
     const asked = async (more: object, person: object) => {
       const input = JSON.stringify({ deployment: scenario.name, to: 'west', reason: 'test', ...more });
       const { out } = await cli(['plan', 'drSwitchover', '--input', input, '--json'], { env: { ...env, ...person } });
@@ -418,7 +422,7 @@ describe('a switchover by the command line alone', () => {
     scenario.shows(watched.out, markdown.out);
   });
 
-  it('report --verify proves each form of a report by the history, and says what somebody changed', async () => {
+  it('report --verify proves each form of a report by the history, and shows any change to it', async () => {
     const fileOf = (format: string) => join(directory, `report.${format}`);
     const verify = (file: string) => cli(['report', '--verify', file], { env });
     for (const format of ['json', 'md', 'html']) {
@@ -456,7 +460,7 @@ describe('a switchover by the command line alone', () => {
     expect((await cli(['report'], { env })).code).toBe(3);
   });
 
-  it('decide and abort get receipts, and watch tells by exit code that the run ended otherwise', async () => {
+  it('decide and abort get receipts, and the exit code of watch shows that the run ended otherwise', async () => {
     const workflowId = scenario.workflowId;
     const start = `start drSwitchover --deployment ${scenario.name} --to east --reason test`;
     expect((await typed(start, { env })).code).toBe(0);

@@ -36,7 +36,7 @@ describe('runbook schedules', () => {
     await writeFile(path, text.replace(from, to), { mode: 0o600 });
   };
 
-  it('list tells what is missing, apply creates it, a second apply changes nothing', async () => {
+  it('list reports a missing one, apply creates it, a second apply makes no changes', async () => {
     const before = await schedules('list');
     expect([before.code, await known()]).toEqual([7, 0]);
     expect(before.out.match(/there is no such Schedule/g)).toHaveLength(3);
@@ -58,7 +58,7 @@ describe('runbook schedules', () => {
     });
   });
 
-  it('a scheduled run gets what `runbook start` sends, and ends well', async () => {
+  it('a scheduled run gets the input of `runbook start`, and completes', async () => {
     const [sampler = ''] = ids();
     await handle(sampler).trigger();
     const scheduled = await until('the Schedule started it', async () => {
@@ -95,7 +95,7 @@ describe('runbook schedules', () => {
     return readinessResult.parse(result).points.find(({ id }) => id === 'schedules');
   };
 
-  it('what somebody changed, paused or deleted is told by list, doctor and readiness, and mended by apply', async () => {
+  it('one that somebody changed, paused or deleted is reported by list, doctor and readiness, and restored by apply', async () => {
     const [sampler = '', readiness = '', rotation = ''] = ids();
     expect(await readinessPoint()).toMatchObject({ verdict: 'ok' });
     await handle(sampler).update((is) => ({
@@ -139,7 +139,7 @@ describe('runbook schedules', () => {
     expect((await schedules('list')).code).toBe(0);
   });
 
-  it('what the inventory turns off is removed; those of other deployments stay', async () => {
+  it('schedules that the inventory turns off are removed; those of other deployments stay', async () => {
     const [sampler = '', readiness = ''] = ids();
     await schedules('apply');
     const others = `readiness:${scenario.name}-2`;
@@ -171,7 +171,7 @@ describe('runbook schedules', () => {
     await handle(others).delete();
   });
 
-  it('a deployment that the inventory does not have is refused, and a server that does not answer is told', async () => {
+  it('a deployment that the inventory does not have is refused, and a server that does not answer is reported', async () => {
     expect((await schedules('apply', 'nobody')).code).toBe(5);
     const away = { ...scenario.environment, TEMPORAL_ADDRESS: '127.0.0.1:1' };
     const told = await cli(['schedules', 'list'], { env: away });

@@ -36,7 +36,7 @@ describe('at a terminal', () => {
     for (const key of keys) process.stdin.emit('keypress', key === 'return' ? '\r' : key, { name: key, sequence: key });
   };
 
-  it('what is typed while a key is opened is not shown, whatever becomes of it', () =>
+  it('input that is typed while a key is opened is not shown, in any case', () =>
     atTerminal(async (modes) => {
       const context = processContext(new AbortController().signal);
       const work = () => {
@@ -47,7 +47,7 @@ describe('at a terminal', () => {
       expect(modes).toEqual([true, false]);
     }));
 
-  it('what is typed after an answer, and before a hidden question stands there, is not shown', () =>
+  it('input that is typed after an answer, and before a hidden question appears, is not shown', () =>
     atTerminal(async (modes, shown) => {
       const end = new AbortController();
       const context = processContext(end.signal);
@@ -66,7 +66,7 @@ describe('at a terminal', () => {
       expect(modes.at(-1)).toBe(false);
     }));
 
-  it('Ctrl-C and an end from outside end a question', () =>
+  it('Ctrl-C and a termination signal end a question', () =>
     atTerminal(async (modes) => {
       const end = new AbortController();
       const context = processContext(end.signal);
@@ -101,7 +101,7 @@ describe('runbook share', () => {
     expect(await opened(JSON.parse(out))).toBe(SHARE);
   });
 
-  it.each(['an option', 'the environment'])("signs with the holder's key where %s names one", async (way) => {
+  it.each(['an option', 'the environment'])("signs with the holder's key if %s names one", async (way) => {
     const { file, person } = await bench.holderKey(PASSPHRASE);
     const words = ['--confirm', 'west', '--share-file', '-', ...(way === 'an option' ? ['--key-file', file] : [])];
     const env = way === 'an option' ? {} : { RUNBOOKS_KEY_FILE: file };
@@ -113,7 +113,7 @@ describe('runbook share', () => {
     expect(await examineEnvelope(arrived, ceremony, lookup(person))).not.toHaveProperty('refused');
   });
 
-  it('a wrong passphrase is asked for again, three times in all, before the share; then it is said what to do', async () => {
+  it('a wrong passphrase is asked for again, three times in all, before the share; then the error says what to do', async () => {
     const { file: keyFile } = await bench.holderKey(PASSPHRASE);
     const give = (typed: Typed, ...more: string[]) =>
       share(['--key-file', keyFile, '--confirm', 'west', ...more], typed);
@@ -172,7 +172,7 @@ describe('runbook share', () => {
     expect((await share(words, { answers: [PASSPHRASE, SHARE] }, signed)).code).toBe(0);
   });
 
-  it('stops at another fingerprint than the pinned one, and where none is pinned, with the command that pins it: it asks nothing', async () => {
+  it('stops at another fingerprint than the pinned one, and if none is pinned, with the command that pins it, without a question', async () => {
     const { key } = newSigningKey();
     const { jws } = await bench.invite({ epoch: 14 }, key);
     const file = await bench.file('of-another-key', `"${jws}"\n`);
@@ -195,7 +195,7 @@ describe('runbook share', () => {
     expect(await readPins(fresh)).toEqual([]);
   });
 
-  it('passes nothing on but envelopes: a share in the clear is not sent for anybody', async () => {
+  it('passes on only envelopes: a plain-text share is not sent for anybody', async () => {
     for (const text of [SHARE, JSON.stringify({ share: SHARE }), JSON.stringify(SHARE), '']) {
       const file = await bench.file('not-an-envelope', text);
       const { code, err } = await cli(['share', RUN.wid, '--envelope-file', file, '--address', '127.0.0.1:1']);
@@ -205,7 +205,7 @@ describe('runbook share', () => {
     }
   });
 
-  it('never repeats what was typed instead of a share', async () => {
+  it('never repeats text that was typed instead of a share', async () => {
     const words = ['--confirm', 'west', '--debug'];
     const { code, out, err } = await share(words, { answers: Array<string>(3).fill('canary-not-a-share') });
     expect(code).toBe(3);
@@ -214,7 +214,7 @@ describe('runbook share', () => {
     expect((await share(words, { answers: ['canary-not-a-share', SHARE] })).code).toBe(0);
   });
 
-  it('reads the share from a file, and warns where others can read it', async () => {
+  it('reads the share from a file, and warns if others can read it', async () => {
     const file = await bench.file('share.txt', `${SHARE}\n`, 0o644);
     const { code, out, err } = await share(['--confirm', 'west', '--share-file', file]);
     expect(code).toBe(0);
@@ -241,7 +241,7 @@ describe('runbook provide-token', () => {
   const provide = (file: string, words: readonly string[], typed: Typed = {}) =>
     bench.give(file, words, typed, 'provide-token');
 
-  it('asks for the cluster and, hidden, for the token; what it prints opens with the key of the run alone', async () => {
+  it('asks for the cluster and, hidden, for the token; its output opens with the key of the run alone', async () => {
     const { code, out, err, questions } = await provide(tokens, [], { answers: ['north', TOKEN] });
     expect(code).toBe(0);
     expect(questions).toEqual([expect.stringContaining('cluster of the token'), 'The operation token of north']);
@@ -261,7 +261,7 @@ describe('runbook provide-token', () => {
     ['a recovery token', `hvr.${'Ab3'.repeat(8)}`, 'another kind'],
     ['an ordinary service token', `hvs.CAES${'Ab3'.repeat(30)}`, 'another kind'],
     ['the encoded token', 'Qz7'.repeat(12), 'not decoded'],
-  ])('refuses %s, and repeats nothing of it', async (_what, typed, words) => {
+  ])('refuses %s, and does not repeat it', async (_what, typed, words) => {
     const { code, out, err } = await provide(tokens, ['--confirm', 'west', '--token-file', '-'], {
       input: `${typed}\n`,
     });
@@ -270,7 +270,7 @@ describe('runbook provide-token', () => {
     expect(err).not.toContain(typed);
   });
 
-  it('asks for nothing where the run wants key shares, and share for nothing where it wants a token', async () => {
+  it('does not prompt if the run wants key shares, and share does not prompt if it wants a token', async () => {
     const noToken = await provide(invitationFile, ['--confirm', 'west'], { answers: [TOKEN] });
     expect(noToken).toMatchObject({ code: 3, questions: [] });
     expect(noToken.err).toContain('asks for no operation token');
@@ -312,7 +312,7 @@ describe('runbook share in a rehearsal', () => {
     return (await openRehearsalAnswer(record, { content: JSON.parse(text), at: Date.now() }, people)).answer;
   }
 
-  it('says that it is one, asks for nothing but the name of the deployment, and prints an answer', async () => {
+  it('says that it is one, asks only for the name of the deployment, and prints an answer', async () => {
     const { code, out, err, questions } = await rehearse([], { answers: ['payments'] });
     expect(code).toBe(0);
     expect(questions).toEqual(['To continue with the REHEARSAL, type the name of the deployment']);
@@ -323,7 +323,7 @@ describe('runbook share in a rehearsal', () => {
     expect(await answerIn(out)).toEqual({ holder: 'ada', how: 'claimed', tool: `runbook ${VERSION}` });
   });
 
-  it("signs with the holder's key, which is what is rehearsed", async () => {
+  it("signs with the holder's key, which is being rehearsed", async () => {
     const { file: keyFile, person } = await bench.holderKey(PASSPHRASE);
     const { out } = await rehearse(['--confirm', 'payments', '--key-file', keyFile], { answers: [PASSPHRASE] });
     const kid = person.publicKeys[0]?.kid;

@@ -38,7 +38,7 @@ describe('the command line', () => {
     expect(NAMES.filter((name) => groupOf(name) < 0)).toEqual([]);
   });
 
-  it.each([['-o', 'json'], ['-ojson'], ['--json']])('takes %s %s for JSON, also of an error', async (...words) => {
+  it.each([['-o', 'json'], ['-ojson'], ['--json']])('accepts %s %s for JSON, also of an error', async (...words) => {
     const { out, err } = await cli(['runbooks', ...words]);
     expect([JSON.parse(out), err]).toEqual([expect.anything(), '']);
     const failed = await cli(['inventory', 'check', '/nonexistent/inventory.yaml', ...words]);
@@ -62,7 +62,7 @@ describe('the command line', () => {
     },
   );
 
-  it('takes -n, -w and -r as the temporal CLI does', async () => {
+  it('accepts -n, -w and -r as the temporal CLI does', async () => {
     const nowhere = ['--address', '127.0.0.1:1'];
     const run = ['-w', 'payments', '-r', 'some-run', '-n', 'runbooks', ...nowhere];
     for (const name of ['status', 'watch', 'report']) expect((await cli([name, ...run])).err).toContain('127.0.0.1:1');
@@ -95,7 +95,7 @@ describe('the command line', () => {
     expect((await cli(['--help'])).out).toContain('runbook help environment');
   });
 
-  it('names the variables of the service that are set, where clusters are called', async () => {
+  it('names the variables of the service that are set, if clusters are called', async () => {
     const env = { VAULT_ADDR: 'https://canary.example' };
     const doctor = await cli(['doctor'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1', ...env } });
     expect(doctor.out).toContain('VAULT_ADDR is set, and ignored');
@@ -134,11 +134,11 @@ describe('the command line', () => {
     ['"text"', 3],
     ['@/nonexistent/input.json', 5],
     ['/nonexistent/input.json', 5],
-  ])('takes no input that is %s', async (input, code) => {
+  ])('accepts no input that is %s', async (input, code) => {
     expect((await cli(['start', 'drSwitchover', '--input', input])).code).toBe(code);
   });
 
-  it('says which server does not answer and what to do, without a stack', async () => {
+  it('names the server that does not answer and what to do, without a stack', async () => {
     const { code, err } = await cli(['list', '--address', '127.0.0.1:1']);
     expect([code, err]).toEqual([
       1,
@@ -156,7 +156,7 @@ describe('the command line', () => {
   });
 });
 
-it('an error has a colour on a terminal that shows some, and none in a pipe, a file or where NO_COLOR is set', async () => {
+it('an error has a color on a terminal that shows some, and none in a pipe, a file or if NO_COLOR is set', async () => {
   const red = '\u001b[31m';
   expect((await cli(['start', 'drFailback'], { colors: true })).err).toContain(`${red}\u001b[1mError UNKNOWN_RUNBOOK`);
   expect((await cli(['start', 'drFailback'])).err).not.toContain('\u001b');
@@ -183,16 +183,16 @@ it.each([
   ['12:00:00Z 7. Demote east ...', false],
   // Words of others, in the middle of a line of ours.
   ['  Reason: OUTAGE: CRITICAL', false],
-])('%s: seen first %s', (line, first) => {
+])('%s: first shows %s', (line, first) => {
   expect(colored(line).includes('\u001b[31m')).toBe(first);
 });
 
-it('that clients are served again is seen in green', () => {
+it('the end of an outage is shown in green', () => {
   expect(colored('12:00:24Z == BACK: clients have a primary again')).toContain('\u001b[32m');
   expect(colored('  Reason: == BACK: nothing')).not.toContain('\u001b');
 });
 
-it('a terminal that does not say how wide it is gets whole lines', () => {
+it('a terminal without a width gets whole lines', () => {
   const line = 'No precondition failed. Nothing was changed.';
   expect([wrapped(line, 0), wrapped(line, undefined), wrapped(line, 30).length]).toEqual([[line], [line], 2]);
 });
@@ -214,7 +214,7 @@ it.each([
   [['start', 'backup'], /`?runbook runbooks`? lists them|runbook runbooks\n/],
   [['approve', 'payments', '--gate', 'plam'], /Did you mean plan\? Allowed choices are plan, go/],
   [['approve', 'payments', '--gate', 'Promote'], /Did you mean promote\?/],
-])('a mistyped word gets the one that was meant: %j', async (words, says) => {
+])('a mistyped word gets the closest match: %j', async (words, says) => {
   const { code, err } = await cli(words);
   expect([code === 2 || code === 3, err]).toEqual([true, expect.stringMatching(says)]);
 });

@@ -189,7 +189,7 @@ const TERMINAL: Readonly<Record<string, readonly string[]>> = {
 
 describe('in a terminal', () => {
   it.each(Object.entries(TERMINAL))(
-    '%s: nobody else begins a line, moves the cursor or writes a command',
+    '%s: other people cannot begin a line, move the cursor or write a command',
     (_, lines) => {
       expect(lines.join(' ')).toContain('FORGED');
       for (const line of lines) {
@@ -204,7 +204,7 @@ describe('in a terminal', () => {
   );
 
   it.each(Object.entries(TERMINAL))(
-    '%s: no words of others come to its first column, however wide it is',
+    '%s: text of others never reaches its first column, however wide it is',
     (_, shown) => {
       const long = `${'x'.repeat(200)} ${'\u6f22'.repeat(90)} ${'y '.repeat(100)}`;
       for (const columns of [24, 80]) {
@@ -221,7 +221,7 @@ describe('in a terminal', () => {
     },
   );
 
-  it('what is printed is wrapped to it, and not where it goes elsewhere', async () => {
+  it('printed text is wrapped to it, and not if it goes elsewhere', async () => {
     const word = `x${' z'.repeat(100)}`;
     const { err } = await cli([word], { columns: 80 });
     expect(err.split('\n').length).toBeGreaterThan(2);
@@ -229,7 +229,7 @@ describe('in a terminal', () => {
     expect((await cli([word])).err).toContain(word);
   });
 
-  it('our own commands stand alone in their lines, to be copied as they are', () => {
+  it('our own commands are alone in their lines, to be copied unchanged', () => {
     const lines = terminalText(
       'refused: too old. Next: `runbook share w --holder ada`, or `--print`; `runbook status w` shows more.',
       '  ',
@@ -253,7 +253,7 @@ describe('in a terminal', () => {
   });
 
   it.each([['runbooks', HOSTILE], ['status', `--${HOSTILE}`], [HOSTILE], ['runbooks', HOSTILE, '--json']])(
-    'whatever a command prints is one line each, also where a text came past every renderer: %#',
+    'the output of a command is one line each, also if a text bypassed every renderer: %#',
     async (...words) => {
       const { code, out, err } = await cli(words);
       expect(code).not.toBe(0);
@@ -274,7 +274,7 @@ describe('every character', () => {
     all.slice(index * 4_096, (index + 1) * 4_096).map((code) => String.fromCodePoint(code)),
   );
 
-  it('is shown by what it is, or never stands in what others wrote', () => {
+  it('is shown as itself, or never appears in text of others', () => {
     const wrong = chunks.flatMap((letters) => {
       const shown = escapeUntrusted(letters.map((letter) => `a${letter}b`).join('')).split(/(?<=b)(?=a)/);
       expect(shown).toHaveLength(letters.length);
@@ -287,7 +287,7 @@ describe('every character', () => {
     expect(wrong.map((letter) => letter.codePointAt(0)?.toString(16))).toEqual([]);
   });
 
-  it('that is a mark stands on a letter of theirs, with few others', () => {
+  it('that is a mark appears on a letter of theirs, with few others', () => {
     const marks = chunks.flat().filter((letter) => /\p{M}/u.test(letter) && !BLANK.test(letter));
     expect(marks.length).toBeGreaterThan(2_000);
     const wrong = marks.filter(
@@ -296,7 +296,7 @@ describe('every character', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('comes back as it was from JSON that a terminal showed', () => {
+  it('comes back unchanged from JSON that a terminal showed', () => {
     // All of the first plane, and a part of the others.
     const texts = chunks.filter((_, index) => index < 16 || index % 16 === 0).map((letters) => letters.join(''));
     for (const text of [...texts, OTHERS, THEIRS]) {
@@ -310,32 +310,35 @@ describe('every character', () => {
 describe('as Markdown', () => {
   const waits = WAITS.map((waiting) => currentDetails({ ...STATUS, waiting: [waiting] }));
 
-  it.each([...waits, renderMarkdown(REPORT)])('nobody else writes a link, a heading or a command: %#', (text) => {
-    expect(text).toContain('FORGED');
-    expect(text.replaceAll('\n', '')).not.toMatch(UNSHOWN);
-    expect(text).not.toMatch(/^\W*FORGED/m);
-    const shown = text.replace(/(?<![\\`])(`+)(?!`)[^\n]*?(?<!`)\1(?!`)/g, (code) => {
-      // What stands in code is a command of ours: words of others are at most one of its words, in quotes.
-      expect(code).not.toMatch(/^`+ ?(runbook approve )?FORGED/);
-      return '';
-    });
-    expect(shown).not.toMatch(/(?<!\\)\[FORGED(?<!\\)\]/);
-    expect(shown).not.toContain('<b>');
-  });
+  it.each([...waits, renderMarkdown(REPORT)])(
+    'other people cannot write a link, a heading or a command: %#',
+    (text) => {
+      expect(text).toContain('FORGED');
+      expect(text.replaceAll('\n', '')).not.toMatch(UNSHOWN);
+      expect(text).not.toMatch(/^\W*FORGED/m);
+      const shown = text.replace(/(?<![\\`])(`+)(?!`)[^\n]*?(?<!`)\1(?!`)/g, (code) => {
+        // What stands in code is a command of ours: words of others are at most one of its words, in quotes.
+        expect(code).not.toMatch(/^`+ ?(runbook approve )?FORGED/);
+        return '';
+      });
+      expect(shown).not.toMatch(/(?<!\\)\[FORGED(?<!\\)\]/);
+      expect(shown).not.toContain('<b>');
+    },
+  );
 
   it('a command with backticks in it stays one', () => {
     expect(inCode('runbook status a`b')).toBe('`` runbook status a`b ``');
   });
 });
 
-it('a report as HTML shows it and obeys nothing', () => {
+it('a report as HTML shows it and does not interpret it', () => {
   const html = renderHtml(REPORT);
   expect(html).toContain('FORGED');
   expect(html).not.toMatch(/<b>FORGED|href="https:\/\/evil/);
   expect(html.replaceAll('\n', '')).not.toMatch(UNSHOWN);
 });
 
-it('who is told outside of a run gets it in lines of ours', () => {
+it('people outside of a run are notified in lines of ours', () => {
   const common = { event: 'parked', severity: 'critical', runbook: 'drSwitchover', number: 1, subject: 's' } as const;
   const deployments = new Map([['payments', { clusters: new Map() }]]);
   const inventory = { temporal: {}, people: new Map(), deployments } as unknown as Inventory;

@@ -27,7 +27,7 @@ it('two deployments never share a lock, and no deployment shares one with a cere
   );
 });
 
-it('a name is lower-case letters, digits and hyphens, and nothing that could end an ID or a path', () => {
+it('a name is lower-case letters, digits and hyphens, with no character that could end an ID or a path', () => {
   for (const good of ['payments', 'eu-1', '7']) expect(deploymentName.safeParse(good).success).toBe(true);
   for (const bad of ['', 'A', 'a b', 'a:b', 'a/b', '..', 'a\n', 'ä', 7, null])
     for (const schema of [deploymentName, clusterName]) expect(schema.safeParse(bad).success).toBe(false);
@@ -71,7 +71,7 @@ it('never throws, for any metadata and any data', () => {
   );
 });
 
-it('gives back every value that it wrote', () => {
+it('returns every value that it wrote', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       expect(payloadConverter.fromPayload(payloadConverter.toPayload(value))).toEqual(
@@ -87,7 +87,7 @@ it.each([
   ['a protocol buffer message without its type', 'json/protobuf', `{"share": "${CANARY}"}`],
   ['an encrypted payload', 'binary/encrypted', CANARY],
   ['JSON that is nested without end', 'json/plain', `${'['.repeat(200_000)}"${CANARY}"${']'.repeat(200_000)}`],
-  ['an encoding that nobody knows', CANARY, CANARY],
+  ['an unknown encoding', CANARY, CANARY],
 ])('%s becomes a marker without content', (_name, named, content) => {
   const value = payloadConverter.fromPayload({ metadata: { encoding: bytes(named) }, data: bytes(content) });
   expect(isUndecodable(value)).toBe(true);

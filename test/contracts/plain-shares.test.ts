@@ -14,7 +14,7 @@ describe('a token of the service in the clear', () => {
   const everywhere = (text: string) => [text, { reason: `use ${text}, please` }, { [text]: true }, [{ note: text }]];
 
   it.each([20, 24, 26, 32, 44, 60, 91, 95, 100, 140])(
-    'of %d letters is told as one wherever it comes',
+    'of %d letters is detected wherever it appears',
     async (count) => {
       for (const mark of ['hvs', 'hvb', 'hvr'])
         for (const value of everywhere(`${mark}.${letters(count)}`))
@@ -52,7 +52,7 @@ describe('a token of the service in the clear', () => {
 });
 
 describe('a key share in the clear', () => {
-  it('is told as one beside a token too, which alone is told as a token', () => {
+  it('is detected beside a token too; a token alone is reported as a token', () => {
     const token = `s.${'Ab3'.repeat(8)}`;
     const byName = { share: bytes(32, 9).toString('hex'), note: token };
     const glued = `${token} share\u200b${SHARE.toString('base64')}`;
@@ -83,12 +83,12 @@ describe('a key share in the clear', () => {
     ['read aloud in groups', SHARE.toString('hex').replace(/(.{4})(?=.)/g, '$1 ')],
     ['of a short key', bytes(17, 2).toString('hex')],
     ['of the length of a digest, and said to be a share', `my key share: ${bytes(32, 3).toString('hex')}`],
-  ])('is seen: %s', (_what, text) => {
+  ])('is detected: %s', (_what, text) => {
     expect(textHoldsKeyShare(text)).toBe(true);
     expect(holdsKeyShare({ by: 'ada', reason: [{ deep: text }] })).toBe(true);
   });
 
-  it('is seen as the name of a member, in a member called share, and in the payload of a signed document', async () => {
+  it('is detected as the name of a member, in a member called share, and in the payload of a signed document', async () => {
     expect(holdsKeyShare({ [SHARE.toString('hex')]: true })).toBe(true);
     expect(holdsKeyShare({ share: bytes(32, 4).toString('hex') })).toBe(true);
     const { key } = newSigningKey();
@@ -97,7 +97,7 @@ describe('a key share in the clear', () => {
     expect(holdsKeyShare({ document: await signDocument(DOCUMENT_TYPES.decision, { reason: 'go' }, key) })).toBe(false);
   });
 
-  it('is looked for in documents within documents, and never for long', async () => {
+  it('is searched for in documents within documents, in bounded time', async () => {
     const documentOf = (payload: string) =>
       `eyJhbGciOiJFZDI1NTE5In0.${Buffer.from(payload, 'latin1').toString('base64url')}.c2ln`;
     /** What is read in two ways, again and again. */
@@ -112,7 +112,7 @@ describe('a key share in the clear', () => {
     }
   });
 
-  it('is not seen in an envelope, whose type names shares and which holds digests and a thumbprint', async () => {
+  it('is not detected in an envelope, whose type names shares and which holds digests and a thumbprint', async () => {
     const digest = () => createHash('sha256').update(randomUUID()).digest('base64url');
     for (const typ of [DOCUMENT_TYPES.share, DOCUMENT_TYPES.rehearsalShare]) {
       for (let count = 0; count < 50; count += 1) {
@@ -144,7 +144,7 @@ describe('a key share in the clear', () => {
     const key = (seed: number) =>
       Buffer.concat([Buffer.from(BEGINNINGS[seed % BEGINNINGS.length] ?? '', 'hex'), bytes(300 + seed, seed)]);
 
-    it('is not seen in what a terminal, a mail or a person broke into lines', () => {
+    it('is not detected in text that a terminal, a mail or a person broke into lines', () => {
       const seen = Array.from({ length: 1_000 }, (_each, seed) => {
         const width = [32, 40, 60, 64, 72, 76, 80, 100][seed % 8] ?? 64;
         const value = wrapped(key(seed).toString('base64'), width, seed % 3 ? '\n' : '\r\n  ');
@@ -155,7 +155,7 @@ describe('a key share in the clear', () => {
       expect(textHoldsKeyShare(wrapped(bytes(48 + 33, 1).toString('base64'), 64, '\n'))).toBe(true);
     });
 
-    it('is not seen in an armored key, with headers or without; it is seen in a header', () => {
+    it('is not detected in an armored key, with headers or without; it is detected in a header', () => {
       const armored = (seed: number, header = '') =>
         `-----BEGIN PGP PUBLIC KEY BLOCK-----\n${header}\n${wrapped(key(seed).toString('base64'), 64, '\n')}\n${
           seed % 2 ? '=aB3d\n' : ''
@@ -167,7 +167,7 @@ describe('a key share in the clear', () => {
       expect(seen(`Comment: ${SHARE.toString('base64')}\n`)).toEqual(seeds);
     });
 
-    it.each(['ecc', 'curve25519', 'rsa'] as const)('is not seen in a real key: %s', async (type) => {
+    it.each(['ecc', 'curve25519', 'rsa'] as const)('is not detected in a real key: %s', async (type) => {
       const { publicKey } = await generateKey({ type, userIDs: [{ name: 'ada' }], format: 'object' });
       const base64 = Buffer.from(publicKey.write()).toString('base64');
       for (let width = 45; width < 110; width += 1) {
@@ -176,7 +176,7 @@ describe('a key share in the clear', () => {
       expect(holdsKeyShare({ [member]: publicKey.armor() })).toBe(false);
     });
 
-    it('is seen where it is one: alone, broken into lines, several, in a sentence, beside other words', () => {
+    it('is detected if it is one: alone, broken into lines, several, in a sentence, beside other words', () => {
       const missed = Array.from({ length: 500 }, (_each, seed) => {
         const shares = Array.from({ length: 10 }, (_other, number) => bytes(33, seed + 1_000 * number));
         const [hex, base64] = (['hex', 'base64'] as const).map((form) => shares.map((each) => each.toString(form)));
@@ -237,7 +237,7 @@ describe('a key share in the clear', () => {
     ['a time and a run', '2026-11-21T06:49:38.123456Z 01963f2e-7c1b-7f3a-9b1c-0123456789ab'],
     ['a long document', randomBytes(300).toString('base64')],
     ['a sentence', 'the key shares of ada and bert came in time; go'],
-  ])('is not taken for one: %s', (_what, text) => {
+  ])('is not mistaken for one: %s', (_what, text) => {
     expect(textHoldsKeyShare(text)).toBe(false);
     expect(holdsKeyShare({ by: text, reason: text })).toBe(false);
   });

@@ -20,7 +20,7 @@ it('the least input of a switchover is completed with the careful choices', () =
   });
 });
 
-it('the least input of a ceremony is taken', () => {
+it('the least input of a ceremony is accepted', () => {
   expect(RUNBOOK_INPUTS.operationTokenCeremony.parse(CEREMONY)).toEqual({ ...CEREMONY, dryRun: false });
 });
 

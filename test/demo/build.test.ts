@@ -31,7 +31,7 @@ beforeAll(() => {
   write('src/word.ts', "export const word = 'one';\n");
 });
 
-it('compiles once, and again after each change of a source, of what was compiled, or of the settings', async () => {
+it('compiles once, and again after each change of a source, of an output, or of the settings', async () => {
   const first = await demo();
   expect(first).toContain(COMPILES);
   expect(first).toContain('says one\n');

@@ -37,7 +37,7 @@ describe('the simulated deployment of the demonstration', () => {
       expect([file.name, (await stat(join(file.parentPath, file.name))).mode & 0o077]).toEqual([file.name, 0]);
   });
 
-  it('hooks quiesce the clients, lead them elsewhere, and let them write again; a DR secondary serves no writes', async () => {
+  it('hooks quiesce the clients, redirect them, and release them again; a DR secondary serves no writes', async () => {
     const { clients } = payments;
     // A write through the clients' address.
     expect(await probe()).toBe(200);
@@ -77,7 +77,7 @@ describe('the simulated deployment of the demonstration', () => {
     expect(await simulated('kill', 'atlantis')).not.toBe(0);
   });
 
-  it('leaves nothing behind but the reports', async () => {
+  it('leaves only the reports behind', async () => {
     const other = await start();
     const keys = other.environment['RUNBOOKS_KEY_DIR'] ?? '';
     await other.stop();
@@ -96,7 +96,7 @@ describe('runbook dev', () => {
   };
   const leftBy = (name: string) => readdir(join(homes, name, 'tmp'));
 
-  it('starts another worker where one is killed, and ends where one ends by itself', async () => {
+  it('starts another worker if one is killed, and ends if one ends by itself', async () => {
     const dev = await start('failing');
     const workers = () => [...dev.output.matchAll(/^Worker +ready \(PID (\d+)\)$/gm)].map(([, pid]) => Number(pid));
     process.kill(workers()[0] ?? NaN, 'SIGKILL');
@@ -108,7 +108,7 @@ describe('runbook dev', () => {
     expect(await leftBy('failing')).toEqual([]);
   });
 
-  it('ends everything by Ctrl-C, and says nothing else', async () => {
+  it('ends everything by Ctrl-C, without further output', async () => {
     const dev = await start('ended');
     dev.child.kill('SIGINT');
     expect(await dev.ended).toBe(130);

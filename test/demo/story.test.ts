@@ -12,7 +12,7 @@ const told = (...statuses: readonly Partial<RunStatus>[]): string[] => {
   return statuses.flatMap((each) => story.lines({ ...VIEW, status: { ...BEGUN, ...each } }, at(30)));
 };
 
-it('tells who did what, and what the run did, once', () => {
+it('shows who did what, and what the run did, once', () => {
   const steps = [
     step(1, 'Invite the key holders', 1),
     step(2, 'Demote east', 2),
@@ -25,7 +25,7 @@ it('tells who did what, and what the run did, once', () => {
   expect(lines).toEqual(['12:00:01Z ada gives a key share (runbook share)', '12:00:02Z 2. Demote east: done in 1.0 s']);
 });
 
-it('tells an outage and its end once, however its beginning is corrected', () => {
+it('shows an outage and its end once, however its beginning is corrected', () => {
   const lines = told({ outageSince: at(10) }, { outageSince: at(12) }, { outageSince: at(12), serviceBackAt: at(16) });
   expect(lines).toEqual([
     '12:00:30Z == OUTAGE: no primary serves clients',
@@ -33,7 +33,7 @@ it('tells an outage and its end once, however its beginning is corrected', () =>
   ]);
 });
 
-it('leaves out nothing that did not go well', () => {
+it('omits no problem', () => {
   const refused = {
     signal: 'share',
     arrival: 1,
@@ -59,14 +59,14 @@ it('leaves out nothing that did not go well', () => {
   expect(text).not.toContain('All is well');
 });
 
-it('tells that no worker answers once that lasts: a run that was just started has no answer for a moment', () => {
+it('shows that no worker answers once that lasts: a run that was just started has no answer for a moment', () => {
   const story = new Story();
   const lines = Array.from({ length: 10 }, () => story.lines(VIEW, at(30)));
   expect(lines.slice(0, 3).flat()).toEqual([]);
   expect(lines.flat()).toEqual(['12:00:30Z == No worker answers. Why:', expect.stringContaining('runbook status')]);
 });
 
-it('names what people do outside the run', () => {
+it('names the actions of people outside the run', () => {
   const waiting = [{ for: 'action', what: 'west is unfenced', instructions: [] }] as const;
   expect(told({ waiting })).toEqual(['12:00:30Z Waiting until west is unfenced']);
 });

@@ -74,7 +74,7 @@ describe('docker-compose.yml', () => {
     });
   });
 
-  it('lets nothing of the memory of a worker out: no core dumps, no capabilities, no way to more rights', () => {
+  it('keeps the memory of a worker inside: no core dumps, no capabilities, no way to more rights', () => {
     const { mem_limit: memory, memswap_limit: withSwap } = service('worker');
     expect(withSwap).toBe(memory ?? 'a limit');
     expect(service('worker')).toMatchObject({
@@ -166,7 +166,7 @@ describe('the laboratory as deploy/prepare-laboratory.sh leaves it', () => {
     expect(data.ttl).toBeGreaterThan(31 * 24 * 3_600);
   });
 
-  it('lets a switchover begin with nothing but its target', async () => {
+  it('lets a switchover begin with only its target', async () => {
     const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input({}) });
     expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
     expect(preconditions).toContainEqual(
@@ -177,13 +177,13 @@ describe('the laboratory as deploy/prepare-laboratory.sh leaves it', () => {
 
 describe('deploy/replication-runbooks-worker.service', () => {
   const unit = read('deploy', 'replication-runbooks-worker.service');
-  it('lets nothing of its memory out, and is restarted without end; an end by SIGTERM is none by failure', () => {
+  it('keeps its memory inside, and is restarted without limit; an end by SIGTERM is no failure', () => {
     const lines =
       'LimitCORE=0 MemorySwapMax=0 UMask=0077 NoNewPrivileges=yes CapabilityBoundingSet= ProtectProc=invisible RuntimeDirectoryMode=0700 PrivateUsers=yes RemoveIPC=yes SuccessExitStatus=143 StartLimitIntervalSec=0';
     expect(unit.split('\n')).toEqual(expect.arrayContaining(lines.split(' ')));
   });
 
-  it('forbids tracing, runs as nobody of importance, and keeps ceremony keys on a tmpfs', () => {
+  it('forbids tracing, runs as an unprivileged user, and keeps ceremony keys on a tmpfs', () => {
     expect(unit).toMatch(/^SystemCallFilter=~.*@debug/m);
     expect(unit).toMatch(/^User=(?!root)/m);
     expect(unit).toMatch(/^Environment=RUNBOOKS_KEY_DIR=\/run\//m);

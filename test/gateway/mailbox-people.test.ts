@@ -254,7 +254,7 @@ describe('people without access to Temporal', () => {
     });
   });
 
-  describe('a person is told', () => {
+  describe('a person learns through the mailbox', () => {
     it('that Temporal does not answer the gateway', async () => {
       const { origin } = await gateway([], { TEMPORAL_ADDRESS: '127.0.0.1:1' });
       const headers = { authorization: await proof(origin, '/v1/waiting') };

@@ -160,7 +160,7 @@ const refusal = (code: string, message: RegExp | string) => ({
   }) as object,
 });
 
-describe('the mailbox tells a person', () => {
+describe('the mailbox answers a person with', () => {
   it('what waits for them, and nothing that waits for others', async () => {
     const { origin, reads } = await mailbox();
     const { status, body } = await ask(origin, ada, WAITING);

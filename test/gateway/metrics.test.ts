@@ -117,7 +117,7 @@ describe('of a deployment', () => {
     scenario.makeBatchToken();
   });
 
-  it('before anything was checked: no verdict, no sample, no token, no run, and when that was read', async () => {
+  it('before the first check: no verdict, no sample, no token, no run, and the time of the reading', async () => {
     const first = await scrape();
     expect(first.of('runbooks_info', { version: '1.2.3' })).toBe(1);
     expect(first.of('runbooks_readiness')).toBeUndefined();
@@ -209,7 +209,7 @@ describe('of a deployment', () => {
     await run.handle.terminate('the end of the test');
   });
 
-  it('no label has a value of people: nothing that somebody wrote is a metric', async () => {
+  it('no label has a value of people: text of people is never a metric', async () => {
     const { text } = await scrape();
     expect(text).not.toContain('a test');
     expect(text).not.toContain('olga');
@@ -256,7 +256,7 @@ describe('of a deployment', () => {
     expect((await ended).code).toBe(0);
   });
 
-  it('while Temporal is lost: what was known, with its time, within 5 s', async () => {
+  it('while Temporal is lost: the last known values, with their time, within 5 s', async () => {
     const { connection, close } = await connectUntilClosed({ address: server });
     const lossy = await exporter({
       client: new Client({ connection, namespace }),
@@ -278,7 +278,7 @@ describe('of a deployment', () => {
     expect(before.of('runbooks_dr_primaries')).toBe(0);
   });
 
-  it('without a worker: everything but what only a worker knows', async () => {
+  it('without a worker: everything but the facts that only a worker has', async () => {
     await scenario.stopWorker();
     // Whoever writes to the namespace chooses memos.
     const memo = { deployment: scenario.name, runbook: 'hostile', phase: 'hostile', waitingFor: 'hostile' };
@@ -384,7 +384,7 @@ describe('a sample', () => {
       ).toEqual([]);
   });
 
-  it('has the lag, whether the secondary is connected, and when heartbeat and canary were', () => {
+  it('has the lag, whether the secondary is connected, and the times of heartbeat and canary', () => {
     expect(
       valuesOf(
         { cluster: 'east', answered: true, dr: dr('primary', { lastWal: '18446744073709551615' }) },

@@ -89,7 +89,7 @@ describe('behind the gateway', () => {
     expect(await runbook('wendy', ['list'])).toContain(lock);
   });
 
-  it('whoever may not start a runbook is told what the gateway said, and who can help', async () => {
+  it('a person who may not start a runbook reads the answer of the gateway, and who can help', async () => {
     const input = '{"deployment":"payments","requestedBy":"olga","reason":"a test","to":"west"}';
     const { code, err } = await cli(['start', 'drSwitchover', '--input', input], {
       env: {
@@ -242,7 +242,7 @@ describe('the gateway', () => {
   });
 });
 
-it("the gateway warns where people's tokens would cross a network in plain text", async () => {
+it('the gateway warns if tokens of people would cross a network in plain text', async () => {
   const opened = (env: Readonly<Record<string, string>>) =>
     cli(['gateway', '--frontend', '127.0.0.1:0'], { env, stop: AbortSignal.abort() });
   const readable = "Warning: people's tokens are readable on the network to 10.0.0.1:7233.";
@@ -253,7 +253,7 @@ it("the gateway warns where people's tokens would cross a network in plain text"
   expect((await opened(byTls)).err).not.toContain('Warning');
 });
 
-describe('where a server denies a method', () => {
+describe('if a server denies a method', () => {
   const without = async <T>(
     method: string,
     work: (env: Readonly<Record<string, string>>) => Promise<T>,
@@ -266,7 +266,7 @@ describe('where a server denies a method', () => {
     }
   };
 
-  it('doctor calls a namespace that may not be read by its name, and a server that refuses it no silent one', async () => {
+  it('doctor reports a namespace that may not be read by its name, and a server that refuses it not as unreachable', async () => {
     const doctor = async (env: Readonly<Record<string, string>>) => (await cli(['doctor'], { env })).out;
     const unread = await without('DescribeNamespace', doctor);
     expect(unread).toMatch(/fail {2}namespace\n.*cannot be read\n.*"Rights in Temporal"/);
@@ -276,7 +276,7 @@ describe('where a server denies a method', () => {
     );
   });
 
-  it('status and report call a server that refuses the question no silent worker', async () => {
+  it('status and report show a server that refuses the query not as a missing worker', async () => {
     const workflowId = `deployment:unasked-${process.pid}`;
     const direct = await temporalClient();
     const run = await direct.workflow.start('drSwitchover', {

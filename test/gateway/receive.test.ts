@@ -247,7 +247,7 @@ describe('a message that a secret of the trigger signed', () => {
     expect(await runs()).toHaveLength(2);
   });
 
-  it('about another incident starts nothing while a run holds the lock, and says which; afterwards it starts one', async () => {
+  it('about another incident starts no run while a run holds the lock, and names that run; afterwards it starts one', async () => {
     const { send } = await gateway();
     const first = await send(message('pagerduty'));
     const other = await send(message('pagerduty', { id: 'INC2' }));
@@ -286,7 +286,7 @@ describe('a message that a secret of the trigger signed', () => {
     expect((await send(message('pagerduty', { trigger: 'plan' }))).answer).toMatchObject({ duplicate: true });
   });
 
-  it('that was recorded and sent again asks for nothing new, and the state is that of now', async () => {
+  it('that was recorded and sent again starts no other run, and the answer has the present state', async () => {
     const { send } = await gateway();
     const recorded = message('grafana');
     const first = await send(recorded);
@@ -295,7 +295,7 @@ describe('a message that a secret of the trigger signed', () => {
     expect(replayed.answer).toMatchObject({ duplicate: true, state: 'terminated', run: first.answer['run'] });
   });
 
-  it('of Slack that asks whether somebody listens is answered, and starts nothing', async () => {
+  it('of Slack that checks the endpoint is answered, and starts no run', async () => {
     const { send } = await gateway();
     const told = message('slack', { body: '{"type":"url_verification","challenge":"abc"}' });
     const asked = { ...told, headers: { ...told.headers, 'content-type': 'application/json' } };
@@ -304,7 +304,7 @@ describe('a message that a secret of the trigger signed', () => {
   });
 });
 
-describe('a signed message that is not wanted is accepted, so that its sender does not give up, and starts nothing', () => {
+describe('a signed message that is not wanted is accepted, so that its sender does not give up, and starts no run', () => {
   const event = (body: Record<string, unknown>, changes: object) => ({
     event: { ...(body['event'] as object), ...changes },
   });
@@ -346,7 +346,7 @@ describe('a signed message that is not wanted is accepted, so that its sender do
   });
 });
 
-describe('a message that nobody signed for this trigger is refused, and starts nothing', () => {
+describe('a message that nobody signed for this trigger is refused, and starts no run', () => {
   const NOBODY = randomBytes(24).toString('base64');
   const cases: readonly (readonly [string, (kind: Kind) => Message])[] = [
     ['with a guessed secret', (kind) => message(kind, { secret: NOBODY })],
@@ -389,7 +389,7 @@ describe('a message that nobody signed for this trigger is refused, and starts n
     expect(await send(message('pagerduty', { body: ' '.repeat(256 * 1024) }))).toMatchObject({ status: 202 });
   });
 
-  it('to a trigger, a path or with a method that there is not', async () => {
+  it('to an unknown trigger or path, or with an unknown method', async () => {
     const { address, send } = await gateway();
     expect(await send({ ...message('pagerduty'), trigger: 'unknown' })).toMatchObject({ status: 404 });
     for (const path of ['/', '/triggers/', '/triggers/pagerduty/x', '/triggers/%2e%2e', '/metrics'])

@@ -124,7 +124,7 @@ describe('a message is refused', () => {
     expect(() => verified(sender, { body: '' })).toThrow(BadSignature);
   });
 
-  it.each(each)('if it has another secret than that of %s, none, or none is known', (sender) => {
+  it.each(each)('if it has another secret than that of %s, none, or none is configured', (sender) => {
     expect(() => verified(sender, { secrets: ['another secret of 24 letters'] })).toThrow(BadSignature);
     expect(() => verified(sender, { secrets: [] })).toThrow(BadSignature);
     expect(() => verified(sender, { headers: mapped(sender, () => '') })).toThrow(BadSignature);

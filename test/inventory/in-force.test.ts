@@ -20,7 +20,7 @@ const twice = async (inForce: InventoryInForce) => [await inForce.look(), await 
 const minutes = ({ current }: InventoryInForce) =>
   (current.deployments.get('payments')?.ceremony.collectForMs ?? 0) / 60_000;
 
-it('is the new one once the file was found the same twice, and nothing happens while it stays', async () => {
+it('is the new one once the file was found the same twice, and does not change while it stays', async () => {
   const inForce = await open();
   expect(await twice(inForce)).toEqual([undefined, undefined]);
   await writeFile(file, TWO);
@@ -29,7 +29,7 @@ it('is the new one once the file was found the same twice, and nothing happens w
   expect(await twice(inForce)).toEqual([undefined, undefined]);
 });
 
-it('stays the old one while the file is broken or gone, which is told once; put back, nothing is wrong any more', async () => {
+it('stays the old one while the file is broken or gone, which is reported once; put back, the problem is over', async () => {
   const inForce = await open();
   for (const spoil of [() => writeFile(file, `${TWO}\nnonsense: 1`), () => rm(file)]) {
     await spoil();
@@ -42,7 +42,7 @@ it('stays the old one while the file is broken or gone, which is told once; put 
   expect([minutes(inForce), inForce.refusal]).toEqual([20, undefined]);
 });
 
-it('sees a link behind the file that leads elsewhere, as Kubernetes changes a ConfigMap', async () => {
+it('notices a link behind the file that leads elsewhere, as Kubernetes changes a ConfigMap', async () => {
   for (const [name, text] of Object.entries({ first: EXAMPLE, second: TWO })) {
     await mkdir(join(directory, name));
     await writeFile(join(directory, name, 'inventory.yaml'), text);
@@ -57,7 +57,7 @@ it('sees a link behind the file that leads elsewhere, as Kubernetes changes a Co
   expect(minutes(inForce)).toBe(21);
 });
 
-it('has one digest whatever the order of its members, and another where a person, a gate or a cluster changes', () => {
+it('has one digest whatever the order of its members, and another if a person, a gate or a cluster changes', () => {
   const digest = (text: string) => inventoryDigest(parseInventory(text, 'inventory'), 'payments');
   const lines = EXAMPLE.split('\n');
   const ben = lines.findIndex((line) => line.startsWith('  ben:'));

@@ -14,7 +14,7 @@ function lineOf(text: string, part: string): number {
 }
 
 describe('an inventory', () => {
-  it('is read with defaults, durations in milliseconds; what wakes people is all that a pager is told', () => {
+  it('is read with defaults, durations in milliseconds; a pager gets only urgent events', () => {
     const { deployments, people, temporal } = parseInventory(EXAMPLE, 'inventory.yaml');
     expect(temporal).toEqual({ uiAddress: 'http://127.0.0.1:8233' });
     expect(people.get('ada')).toMatchObject({
@@ -69,7 +69,7 @@ describe('an inventory', () => {
     expect(pager?.events).toEqual(wakes);
   });
 
-  it('takes merge keys: the settings of one cluster serve for another, which may replace some of them', () => {
+  it('accepts merge keys: the settings of one cluster serve for another, which may replace some of them', () => {
     const text = EXAMPLE.replace(/ {6}east:\n/, '      east: &east\n').replace(
       / {6}west:\n/,
       '      west:\n        <<: *east\n        clusterId: 5a1f0000-0000-4000-8000-000000000002\n',
@@ -81,7 +81,7 @@ describe('an inventory', () => {
     expect(east?.addresses).not.toEqual(west?.addresses);
   });
 
-  it('is read from its file: a file that is not there is told; the one that the documentation shows is valid', async () => {
+  it('is read from its file: a missing file is reported; the one in the documentation is valid', async () => {
     await expect(loadInventory('/nonexistent/inventory.yaml')).rejects.toMatchObject({ code: 'INVENTORY_INVALID' });
     const page = await readFile(join(__dirname, '../../docs/inventory.md'), 'utf8');
     const [example = '', more = ''] = [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, block = '']) => block);
@@ -159,7 +159,7 @@ describe('mistakes', () => {
     ]);
   });
 
-  it('are not told of a member that only follows from a wrong one', () => {
+  it('are not reported for a member that only follows from a wrong one', () => {
     const text = EXAMPLE.replace('[ben, cyd, dan]', '[ben, cyd, eve]').replace(
       'ceremony: {',
       'ceremony: { unknown: 1,',
@@ -171,7 +171,7 @@ describe('mistakes', () => {
     ]);
   });
 
-  it('a second document in the file is named in words for people', () => {
+  it('a second document in the file is named in plain words', () => {
     expect(mistakes(`${EXAMPLE}\n---\nversion: 1\n`)).toEqual([
       expect.stringContaining('a second document begins here ("---"): keep one document in the file'),
     ]);
@@ -307,7 +307,7 @@ describe('mistakes', () => {
     expect(mistakes(text)[0]).toContain(place);
   });
 
-  it('show no secret that somebody put where a source belongs', () => {
+  it('show no secret that somebody put in place of a source', () => {
     const token = 'hvs.CAESIJ3dKxGZ0bYt2lPq0w8canary';
     const d = (JSON.parse(newSigningKey().jwk.reveal()) as { d: string }).d;
     const texts = [

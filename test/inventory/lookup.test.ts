@@ -31,7 +31,7 @@ describe('looking things up', () => {
     ['UNKNOWN_DEPLOYMENT', 'one of: payments', () => findDeployment(inventory, 'orders')],
     ['UNKNOWN_CLUSTER', 'one of: east, eu, west', () => findCluster(payments, 'mars')],
     ['UNKNOWN_CLUSTER', 'one of: east, eu, west', () => findCluster(payments, 'constructor')],
-  ])('names the known ones where a name is unknown: %s, %s', (code, needed, find) => {
+  ])('names the existing ones if a name is unknown: %s, %s', (code, needed, find) => {
     expect(find).toThrow(expect.objectContaining({ code, needed }) as Error);
   });
 });
@@ -81,7 +81,7 @@ describe('credentials', () => {
   });
 });
 
-it('somebody who signs and has not joined is invited to nothing, approves nothing and decides nothing', () => {
+it('somebody who signs and has not joined gets no invitation, and cannot approve or decide', () => {
   const text = changed(
     'ben: { groups: [holders], attestation: claimed }',
     'ben: { groups: [holders, approvers, operators] }',

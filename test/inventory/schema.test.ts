@@ -17,7 +17,7 @@ const validator = () => {
 };
 const read = (...path: readonly string[]) => readFileSync(join(ROOT, ...path), 'utf8');
 
-it('docs/inventory.schema.json is made from the schema of the sources (UPDATE_DOCS=1 writes it anew)', () => {
+it('docs/inventory.schema.json is made from the schema of the sources (UPDATE_DOCS=1 writes it again)', () => {
   const text = `${JSON.stringify(inventoryJsonSchema(), undefined, 2)}\n`;
   if (process.env['UPDATE_DOCS'] === '1') writeFileSync(SCHEMA, text);
   expect(readFileSync(SCHEMA, 'utf8')).toBe(text);

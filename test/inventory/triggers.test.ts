@@ -88,7 +88,7 @@ describe('a trigger is refused when the inventory is loaded if it', () => {
     expect(mistakes(twice)).toEqual([expect.stringContaining('gone is listed twice')]);
   });
 
-  it('takes messages of any age', () => {
+  it('accepts messages of any age', () => {
     const text = trigger('runbook: readiness, deployment: payments, signature: { header: x-signature }, id: id');
     expect(mistakes(text.replace('pagerduty', 'hmac'))).toEqual([
       expect.stringContaining('exactly one of time and occurredAt'),

@@ -18,7 +18,7 @@ afterEach(() => rm(directory, { recursive: true }));
 const giveAway = (path: string) => (process.getuid?.() === 0 ? chown(path, 12_345, 12_345) : chmod(path, 0o666));
 
 describe('a file', () => {
-  it('is trusted if nobody else can write it, also behind a link; one that is not there is no finding', async () => {
+  it('is trusted if nobody else can write it, also behind a link; a missing one is no finding', async () => {
     const linked = join(directory, 'linked');
     await symlink(file, linked);
     for (const path of [file, linked, join(directory, 'absent')]) expect(await whyNotTrusted(path)).toBeUndefined();

@@ -41,7 +41,7 @@ describe('an approval', () => {
     expect(new Set([signed.digest, claimed.digest, seen.digest]).size).toBe(3);
   });
 
-  it('cannot be claimed for a person who signs, nor for one whom the server must see', async () => {
+  it('cannot be claimed for a person who signs, nor for one whom the server must attest', async () => {
     expect(await refused(approval)).toContain('requires a signature');
     await refused({ ...approval, name: 'pia' });
     await refused({ ...approval, name: 'pia' }, { principal: jwt('user:ben') });
@@ -59,7 +59,7 @@ describe('an approval', () => {
     ['another run', { rid: 'other' }],
     ['another gate', { gate: 'go' }],
     ['another plan', { planDigest: 'other' }],
-    ['a person whom the inventory does not know', { name: CANARY }],
+    ['a person who is not in the inventory', { name: CANARY }],
     ['an unknown verdict', { verdict: CANARY }],
     ['a further member', { extra: CANARY }],
   ])('is refused for %s', async (_what, changes) => {
@@ -68,13 +68,13 @@ describe('an approval', () => {
   });
 
   it.each([[undefined], [null], [CANARY], [{ undecodable: true }], [[]], [`eyJ.${CANARY}.c`]])(
-    'is refused where it is none: %p',
+    'is refused if it is none: %p',
     async (value) => {
       await refused(value);
     },
   );
 
-  it('shows no secret that stands in its comment', async () => {
+  it('shows no secret from its comment', async () => {
     const leaking = { ...approval, name: 'ben', comment: 'use hvs.CAESIJ3dKxGZ0bYt2lPq0w8example' };
     expect((await verifyApproval(leaking, context)).comment).toBe('use [redacted]');
   });
@@ -98,16 +98,16 @@ describe('the policy of a gate', () => {
     ['no known requester', one, undefined, [byAda], true],
     ['the same person twice', two, 'req', [byAda, byAda], false],
     ['two people', two, 'req', [byAda, byBen], true],
-    ['two of one group where two groups are needed', both, 'req', [byAda, byBen], false],
+    ['two of one group if two groups are needed', both, 'req', [byAda, byBen], false],
     ['one of each group', both, 'req', [byAda, approve('sam', 'security')], true],
-    ['one person of both groups where two are needed', both, 'req', [ofBoth], false],
-    ['one person of both groups where one is enough', { ...both, approvals: 1 }, 'req', [ofBoth], true],
+    ['one person of both groups if two are needed', both, 'req', [ofBoth], false],
+    ['one person of both groups if one is enough', { ...both, approvals: 1 }, 'req', [ofBoth], true],
   ] as const)('%s', (_what, policy, requester, approvals, satisfied) => {
     const result = evaluateGate(policy, requester, approvals);
     expect([result.satisfied, result.missing.length === 0]).toEqual([satisfied, satisfied]);
   });
 
-  it('closes at a rejection by anyone who may approve, whenever it comes', () => {
+  it('closes at a rejection by anyone who may approve, at any time', () => {
     for (const [approvals, rejectedBy] of [
       [[byAda, reject('ben', 'approvers')], 'ben'],
       [[byAda, reject('ada', 'approvers')], 'ada'],
@@ -119,7 +119,7 @@ describe('the policy of a gate', () => {
     }
   });
 
-  it('says what is missing in words', () => {
+  it('says in words who is missing', () => {
     expect(evaluateGate(both, 'req', [approve('ada', 'approvers')]).missing).toEqual([
       '1 more of sam',
       'an approval by a member of security, other than the requester req',

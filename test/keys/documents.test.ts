@@ -92,11 +92,11 @@ describe('signed documents', () => {
     await refused(await forge(forged));
   });
 
-  it('are refused where the payload is not JSON, without repeating it', async () => {
+  it('are refused if the payload is not JSON, without repeating it', async () => {
     expect(await refused(await forge(header, CANARY))).toContain('not JSON');
   });
 
-  it('are refused where another key signed under this kid', async () => {
+  it('are refused if another key signed under this kid', async () => {
     const jws = await signDocument(TYP, { comment: CANARY }, { ...other, kid: key.kid });
     expect(await refused(jws)).toContain('does not verify');
   });
@@ -116,9 +116,12 @@ describe('signed documents', () => {
       await refused(parts.join('.'));
   });
 
-  it.each([[undefined], [null], [7], [{}], [''], ['..'], ['a.b.c']])('refuse what is none: %p', async (value) => {
-    await refused(value);
-  });
+  it.each([[undefined], [null], [7], [{}], [''], ['..'], ['a.b.c']])(
+    'refuse an invalid document: %p',
+    async (value) => {
+      await refused(value);
+    },
+  );
 
   it('have at most 16 KiB', async () => {
     const { code } = await failureOf(() => signDocument(TYP, { comment: 'x'.repeat(13_000) }, key));
@@ -164,7 +167,7 @@ describe('signing keys', () => {
 
 const PASTED = `eyJhbGciOiJFZDI1NTE5In0.${'Ab-_9'.repeat(60)}.${'Sig0'.repeat(20)}`;
 
-describe('an invitation in what was pasted', () => {
+describe('an invitation in a pasted text', () => {
   it.each([
     ['alone', PASTED],
     ['as the Web UI shows the answer of a query', `[\n  "${PASTED}"\n]`],
@@ -178,13 +181,13 @@ describe('an invitation in what was pasted', () => {
     ['two', `${PASTED} ${PASTED}x`],
     ['too much', `${PASTED} `.repeat(400)],
     ['a share', '5e'.repeat(33)],
-  ])('is refused where there is %s, without repeating it', async (_, text) => {
+  ])('is refused if there is %s, without repeating it', async (_, text) => {
     const { code, text: told } = await failureOf(() => findInvitation(text));
     expect([code, told.includes('5e5e')]).toEqual(['DOCUMENT_INVALID', false]);
   });
 });
 
-it('a fingerprint is read as a person noted it, and not where a part is missing or wrong', () => {
+it('a fingerprint is read as a person noted it, and refused if a part is missing or wrong', () => {
   const spoken = spokenFingerprint(key.kid);
   const capitals = spoken.replaceAll(' ', '').toUpperCase();
   const lines = `${spoken.slice(0, 40)}\n${spoken.slice(40)}`;

@@ -107,7 +107,7 @@ describe('one envelope', () => {
     ]);
   });
 
-  it('a receipt holds four members and a digest that tells envelopes apart', async () => {
+  it('a receipt holds four members and a digest that distinguishes envelopes', async () => {
     const sent = await plain('dan');
     const receipt = await receiptOf(sent);
     expect(Object.keys(receipt ?? {}).sort()).toEqual(['envelopeDigest', 'holder', 'seq', 'verdict']);
@@ -115,7 +115,7 @@ describe('one envelope', () => {
     expect((await receiptOf({ ...sent }))?.envelopeDigest).toBe(receipt?.envelopeDigest);
   });
 
-  it('what the inventory demands cannot be lowered by what arrives', async () => {
+  it('requirements of the inventory cannot be lowered by an arriving envelope', async () => {
     expect((await receiptOf(await plain('ben')))?.verdict).toBe('not-signed');
     for (const principal of [undefined, jwt('user:ben')])
       for (const signingKey of [undefined, pia.key])
@@ -150,7 +150,7 @@ describe('one envelope', () => {
     expect(JSON.stringify(receipt)).not.toContain('canary');
   });
 
-  it('the time of the event decides about expiry, not what the holder says', async () => {
+  it('the time of the event decides about expiry, not the time in the envelope', async () => {
     const sent = { ...(await plain('dan')), iat: 1 };
     const end = record(keys).exp * 1000;
     expect((await receiptOf(sent, { at: end }))?.verdict).toBe('accepted');
@@ -158,7 +158,7 @@ describe('one envelope', () => {
   });
 
   it.each([[undefined], [null], [7], [true], ['hello'], [[]], [{}], [{ undecodable: true }], ['eyJ.a.b']])(
-    'what is no envelope is malformed: %p',
+    'an invalid envelope is malformed: %p',
     async (value) => {
       expect(await receiptOf(value)).toEqual({ envelopeDigest: '', verdict: 'malformed' });
     },
@@ -219,7 +219,7 @@ describe('envelopes together', () => {
     expect(await verdicts([first, first])).toEqual(['accepted', 'repeated']);
   });
 
-  it('one that was refused is not in hand: the same one counts when it comes from its own holder', async () => {
+  it('one that was refused is not accepted later by itself: the same one counts when it comes from its own holder', async () => {
     const sent = await plain('pia');
     const principals = ['user:ben', 'user:pia', 'user:pia'].map(jwt);
     const opened = await open(principals.map((principal) => arrived(sent, { principal })));
@@ -243,7 +243,7 @@ describe('envelopes together', () => {
     expect(await verdicts(whole, { threshold: 1 })).toEqual(['accepted', 'same-share-as-another']);
   });
 
-  it('a share of another length than most is refused, wherever it stands', async () => {
+  it('a share of another length than most is refused, wherever it is', async () => {
     const odd = await plain('dan', { bytes: 32 });
     const [dora, emil] = [await plain('dora', { x: 2 }), await plain('emil', { x: 3 })];
     expect(await verdicts([odd, dora, emil])).toEqual(['wrong-length', 'accepted', 'accepted']);
@@ -278,17 +278,17 @@ describe('a share in plain text', () => {
     ['in the place of the invitation', within({ inv: text })],
     ['in a signed document', signed(ben.key)],
     ['in a document of another signer', signed(eve.key)],
-  ])('is recognised %s, and nothing of it is repeated', async (_where, input) => {
+  ])('is recognized %s, and is not repeated', async (_where, input) => {
     const receipt = await receiptOf(typeof input === 'function' ? await input() : input);
     expect(receipt).toEqual({ envelopeDigest: '', verdict: 'plain-text-share' });
   });
 
-  it('is not seen in identifiers and digests that belong there', async () => {
+  it('is not detected in identifiers and digests that belong there', async () => {
     expect(await verdicts([{ cid: CID, inv: DIGEST, holder: 'dan' }])).toEqual(['malformed']);
   });
 });
 
-describe('a rehearsal takes nothing of a ceremony and a ceremony nothing of a rehearsal', () => {
+describe('a rehearsal accepts nothing from a ceremony and a ceremony nothing from a rehearsal', () => {
   const rehearsal = () => record(keys, { kind: 'rehearsal', holders });
   const SHARE = { ...inner, holder: 'ben' };
   const DUMMY = { ...SHARE, ctx: 'runbooks/rehearsal-share/v1', share: undefined, dummy: shareText(1), tool: TOOL };
@@ -297,7 +297,7 @@ describe('a rehearsal takes nothing of a ceremony and a ceremony nothing of a re
   const forged = async (typ: 'share' | 'rehearsalShare', within: unknown) =>
     signDocument(DOCUMENT_TYPES[typ], { ...(await sealedAs(within)), holder: 'ben' }, ben.key);
 
-  it('an answer proves who gave it, how that is known, and with which tool; nothing of its value comes out', async () => {
+  it('an answer proves who gave it, how that is known, and with which tool; its value stays secret', async () => {
     const signed = await openRehearsalAnswer(rehearsal(), arrived({ document: await answer() }), people);
     expect(signed.receipt).toMatchObject({ verdict: 'accepted', holder: 'ben', seq: 1 });
     expect(signed.answer).toEqual({ holder: 'ben', how: 'signed', kid: ben.key.kid, tool: TOOL });
@@ -305,7 +305,7 @@ describe('a rehearsal takes nothing of a ceremony and a ceremony nothing of a re
     expect(unsigned.answer).toEqual({ holder: 'dan', how: 'claimed', tool: TOOL });
   });
 
-  it('an answer is made of a new value each time, and takes no share', async () => {
+  it('an answer has a new value each time, and contains no share', async () => {
     const made = await createRehearsalEnvelope({
       ...{ ...about(), holder: 'dan', seq: 1, tool: TOOL },
       ...({ share: share(7) } as object),
@@ -342,7 +342,7 @@ describe('a rehearsal takes nothing of a ceremony and a ceremony nothing of a re
     expect(await verdicts([...sent, renamed])).toEqual(['other-kind', 'mismatch', 'mismatch', 'mismatch']);
   });
 
-  it('the keys of one open nothing for the other, whoever asks', async () => {
+  it('the keys of one do not open anything of the other', async () => {
     const refused = { code: 'DOCUMENT_INVALID' };
     for (const sent of [await envelope('ben', { signingKey: ben.key }), await answer()])
       await expect(openShares(rehearsal(), [arrived(sent)], people)).rejects.toMatchObject(refused);
@@ -353,7 +353,7 @@ describe('a rehearsal takes nothing of a ceremony and a ceremony nothing of a re
 });
 
 describe('reading a share from its holder', () => {
-  it('takes hexadecimal and base64, in groups and over lines, and gives the same', () => {
+  it('accepts hexadecimal and base64, in groups and over lines, and returns the same', () => {
     const text = shareText(9);
     const base64 = Buffer.from(text, 'hex').toString('base64');
     const grouped = [' ', '\u200b'].map((between) => `${text.replace(/(.{8})/g, `$1${between}`)}\n`);
@@ -371,7 +371,7 @@ describe('reading a share from its holder', () => {
     ['base64 of base64', (_hex: string, base64: string) => Buffer.from(base64).toString('base64')],
     ['base64 of hexadecimal', (hex: string) => Buffer.from(`${hex}\n`).toString('base64')],
     ['quotes', (hex: string) => `'${hex}'`],
-  ])('takes the share out of %s', (_what, kept) => {
+  ])('extracts the share from %s', (_what, kept) => {
     const text = shareText(9);
     expect(parseShare(kept(text, Buffer.from(text, 'hex').toString('base64'))).reveal()).toBe(text);
   });
@@ -390,13 +390,13 @@ describe('reading a share from its holder', () => {
       Buffer.from(Buffer.alloc(16, 7).toString('base64')).toString('base64'),
       'encoded once more',
     ],
-  ])('names %s, and repeats nothing of it', async (_what, typed, why) => {
+  ])('names %s, and does not repeat it', async (_what, typed, why) => {
     const { code, text } = await failureOf(() => parseShare(typed));
     expect([code, text]).toEqual(['INVALID_INPUT', expect.stringContaining(why)]);
     expect(text).not.toContain(typed.slice(0, 12));
   });
 
-  it('takes an operation token out of JSON and tables, and out of nothing that may hold a share', () => {
+  it('takes an operation token out of JSON and tables, but never out of a text that may hold a share', () => {
     const token = `hvs.${'aB3'.repeat(8)}`;
     for (const kept of [`{"token": "${token}"}`, `Key      Value\n---      -----\ntoken    ${token}\n`])
       expect(parseOperationToken(kept).reveal()).toBe(token);
@@ -404,7 +404,7 @@ describe('reading a share from its holder', () => {
     expect(() => parseOperationToken(`${token} hvs.${'cD4'.repeat(8)}`)).toThrow();
   });
 
-  it('refuses what is none without repeating it', async () => {
+  it('refuses invalid input without repeating it', async () => {
     for (const typed of ['canary', `${shareText(9)}00`, shareText(9).slice(0, -1), shareText(9, 15)]) {
       const { code, text } = await failureOf(() => parseShare(typed));
       expect([code, text.includes(typed)]).toEqual(['INVALID_INPUT', false]);

@@ -14,7 +14,7 @@ import { failureOf } from './builders';
 const QUICK = 4;
 
 describe("a person's signing key", () => {
-  it('comes back from its file with its passphrase, and fits the line for the inventory', async () => {
+  it('is read back from its file with its passphrase, and matches the line for the inventory', async () => {
     const passphrase = generatePassphrase();
     const { file, key } = await createHolderKey(passphrase, QUICK);
     expect(await readHolderKey(file, passphrase)).toMatchObject(key);
@@ -26,7 +26,7 @@ describe("a person's signing key", () => {
     ['another passphrase', (file: string) => file, 'canary-wrong'],
     ['a damaged file', (file: string) => file.replace(/[A-Z]/g, 'A'), 'right'],
     ['another file', () => 'canary', 'right'],
-  ])('does not open with %s, and nothing is repeated', async (_what, change, passphrase) => {
+  ])('does not open with %s, and the input is not repeated', async (_what, change, passphrase) => {
     const { file } = await createHolderKey(new Secret('passphrase', 'right'), QUICK);
     const failure = await failureOf(() => readHolderKey(change(file), new Secret('passphrase', passphrase)));
     expect(failure.code).toBe('DOCUMENT_INVALID');
@@ -62,14 +62,14 @@ describe('pinned keys', () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
   });
 
-  it('are refused where they are none, or pinned for another environment', async () => {
+  it('are refused if they are none, or pinned for another environment', async () => {
     const file = join(directory, 'pins.json');
     await addPin(file, 'production', formatPublicKey(key));
     expect((await failureOf(() => addPin(file, 'staging', formatPublicKey(key)))).code).toBe('INVALID_INPUT');
     expect((await failureOf(() => addPin(file, 'staging', key.kid))).code).toBe('INVALID_INPUT');
   });
 
-  it('a damaged file is not taken for an empty one, and is left as it is', async () => {
+  it('a damaged file does not count as an empty one, and is left as it is', async () => {
     const file = join(directory, 'pins.json');
     for (const text of [
       '',

@@ -23,7 +23,7 @@ beforeAll(async () => {
 const verify = (jws: unknown) => verifyInvitation(jws, { pins, now: NOW, holder: 'cyd' });
 
 describe('an invitation', () => {
-  it('says everything that the protocol lists, of the run in whose name it is made', async () => {
+  it('has every member that the protocol lists, for the run in whose name it is made', async () => {
     const { invitation, digest, environment } = await verify(created.jws);
     expect(environment).toBe('production');
     expect(digest).toBe(created.digest);
@@ -63,7 +63,7 @@ describe('an invitation', () => {
       expect(await createInvitation(records, key, RUN, 'ceremony', { ...facts, holders }, NOW + 1000)).toEqual(created);
   });
 
-  it('is another one for another epoch and another run, and none where its shares were used already', async () => {
+  it('is another one for another epoch and another run, and none if its shares were used already', async () => {
     const { cid } = created.invitation;
     const nextEpoch = await createInvitation(records, key, RUN, 'ceremony', invitationFacts({ epoch: 2, cid }), NOW);
     expect(nextEpoch.invitation).toMatchObject({ cid, epoch: 2 });
@@ -75,7 +75,7 @@ describe('an invitation', () => {
     expect((await failureOf(again)).code).toBe('STATE_DIVERGED');
   });
 
-  it('is not made where fewer holders are listed than key shares are required', async () => {
+  it('is not made if fewer holders are listed than key shares are required', async () => {
     const facts = invitationFacts({ holders: ['ben', 'ben', 'cyd'] });
     expect((await failureOf(() => createInvitation(records, key, RUN, 'ceremony', facts, NOW))).code).toBe(
       'INVALID_INPUT',

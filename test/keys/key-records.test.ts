@@ -44,13 +44,13 @@ beforeEach(async () => {
 afterEach(() => rm(join(directory, '..'), { recursive: true }));
 
 describe('the key directory', () => {
-  it('must be on a tmpfs where memory is asked for', async () => {
+  it('must be on a tmpfs if memory is required', async () => {
     const ext4 = async () => 0xef53;
     const failure = await failureOf(() => KeyRecords.open({ directory, storage: 'memory', fileSystemType: ext4 }));
     expect(failure.code).toBe('KEY_STORAGE_REFUSED');
   });
 
-  it('says best-effort on a disk, and what the kernel says decides', async () => {
+  it('says best-effort on a disk, and the kernel decides', async () => {
     const onDisk = await KeyRecords.open({ directory, storage: 'disk' });
     expect([records.erasure, onDisk.erasure]).toEqual(['memory', 'best-effort']);
     const real = await failureOf(() => KeyRecords.open({ directory: '/proc/self', storage: 'memory' }));
@@ -88,7 +88,7 @@ describe('the key directory', () => {
     await KeyRecords.open({ directory, storage: 'disk' });
   });
 
-  it('overwrites and reads nothing that a planted link leads to: only the link goes', async () => {
+  it('neither overwrites nor reads the target of a planted link: only the link is removed', async () => {
     const seal = join(directory, '..', 'seal-keys');
     await writeFile(seal, 'the seal keys');
     const planted = [`.tmp-${'0'.repeat(8)}`, `${CID}.1.${OF_RUN}.key`].map((name) => join(directory, name));
@@ -100,7 +100,7 @@ describe('the key directory', () => {
     expect(await readdir(directory)).toEqual(['key-home']);
   });
 
-  it('stays where it was opened, also if a link above it is changed later', async () => {
+  it('stays at its place, also if a link above it is changed later', async () => {
     const base = join(directory, '..');
     const real = join(base, 'real');
     const elsewhere = join(base, 'elsewhere');
@@ -125,7 +125,7 @@ describe('the key directory', () => {
     expect([failure.code, failure.text]).toEqual(['KEY_STORAGE_REFUSED', expect.stringContaining(above)]);
   });
 
-  it('says of one that it cannot enter whose it is, and what is needed', async () => {
+  it('reports the owner of a directory that it cannot enter, and what is needed', async () => {
     await chmod(join(directory, '..'), 0o755);
     const above = join(directory, '..', 'made-first');
     await mkdir(above, { mode: 0o700 });
@@ -147,7 +147,7 @@ describe('the key directory', () => {
     });
   });
 
-  it('has one identifier, also where two workers open it at the same moment', async () => {
+  it('has one identifier, also if two workers open it at the same moment', async () => {
     const fresh = join(directory, 'fresh');
     const opened = await Promise.all(
       Array.from({ length: 8 }, () => KeyRecords.open({ directory: fresh, storage: 'disk' })),
@@ -157,7 +157,7 @@ describe('the key directory', () => {
     expect((await stat(fresh)).mode & 0o777).toBe(0o700);
   });
 
-  it('is refused where key-home holds something else', async () => {
+  it('is refused if key-home holds other content', async () => {
     await writeFile(join(directory, 'key-home'), '../../elsewhere');
     expect((await failureOf(() => KeyRecords.open({ directory, storage: 'disk' }))).code).toBe('KEY_STORAGE_REFUSED');
   });
@@ -183,7 +183,7 @@ describe('key records', () => {
     expect((await records.read(NAME, NOW)).invitation).toBe('not looked at here');
   });
 
-  it('live until the collecting ends plus useFor, and from the first burst for useFor', async () => {
+  it('are kept until the collecting ends plus useFor, and from the first burst for useFor', async () => {
     const { exp, destroyAfter } = await records.create(await entry());
     expect(destroyAfter).toBe(exp + 600);
     const burst = await records.markFirstBurst(NAME, NOW + 60_000);
@@ -194,7 +194,7 @@ describe('key records', () => {
     expect((await failureOf(() => records.read(NAME, NOW + 660_000))).code).toBe('KEY_RECORD_MISSING');
   });
 
-  it('are gone after they were destroyed, which may be asked for twice', async () => {
+  it('are gone after they were destroyed, which may be repeated', async () => {
     await records.create(await entry());
     await records.markFirstBurst(NAME, NOW);
     expect(await records.destroy(NAME)).toBe(true);
@@ -204,7 +204,7 @@ describe('key records', () => {
     expect((await failureOf(() => records.markFirstBurst(NAME, NOW))).code).toBe('KEY_RECORD_MISSING');
   });
 
-  it('are overwritten before their name goes: a second name of the file shows no key', async () => {
+  it('are overwritten before their name is removed: a second name of the file shows no key', async () => {
     await records.create(await entry());
     await link(join(directory, `${CID}.1.${OF_RUN}.key`), join(directory, 'witness'));
     await records.destroy(NAME);
@@ -218,7 +218,7 @@ describe('key records', () => {
     [CID, 1.5],
     [CID, -1],
     [`${CID}/..`, 1],
-  ])('are not found under a name that is none: %s %s', async (cid, epoch) => {
+  ])('are not found under an invalid name: %s %s', async (cid, epoch) => {
     expect((await failureOf(() => records.read({ run: RUN, cid, epoch }))).code).toBe('KEY_RECORD_MISSING');
     expect((await failureOf(() => records.destroy({ run: RUN, cid, epoch }))).code).toBe('KEY_RECORD_MISSING');
   });
@@ -234,7 +234,7 @@ describe('key records', () => {
 describe('the sweep', () => {
   const open = async () => false;
 
-  it('destroys what is past its time, of closed runs, or unreadable, and nothing else', async () => {
+  it('destroys keys that have expired, are of closed runs, or are unreadable, and no others', async () => {
     await records.create(await entry({ epoch: 1 }));
     await records.create(await entry({ epoch: 2, exp: NOW / 1000 - 700 }));
     await records.create(await entry({ epoch: 3, run: { ...RUN, rid: 'closed' } }));
@@ -249,7 +249,7 @@ describe('the sweep', () => {
     expect(await records.sweep(NOW, open)).toEqual([]);
   });
 
-  it('goes on without Temporal: what is past its time goes, the rest waits', async () => {
+  it('continues without Temporal: expired keys are removed, the rest waits', async () => {
     await records.create(await entry({ epoch: 1 }));
     await records.create(await entry({ epoch: 2, exp: NOW / 1000 - 700 }));
     const unreachable = async () => Promise.reject(new Error('no server'));
@@ -257,7 +257,7 @@ describe('the sweep', () => {
     await expect(records.read(NAME, NOW)).resolves.toBeDefined();
   });
 
-  it('erases what a process that died while writing left behind, and not what is being written', async () => {
+  it('erases partial files that a lost process left behind, and not the one that is being written', async () => {
     await writeFile(join(directory, '.tmp-old'), 'AGE-SECRET-KEY');
     await writeFile(join(directory, '.tmp-new'), 'AGE-SECRET-KEY');
     await utimes(join(directory, '.tmp-old'), NOW / 1000 - 120, NOW / 1000 - 120);

@@ -54,7 +54,7 @@ describe('bytes that held a secret', () => {
     expect(buffers.some((buffer) => buffer.includes(TOKEN))).toBe(false);
   });
 
-  it('are overwritten once a value was sealed, and the keyring works on without the bytes of its keys', async () => {
+  it('are overwritten once a value was sealed, and the keyring keeps working without the bytes of its keys', async () => {
     const from = jest.spyOn(Buffer, 'from');
     const line = newSealKey().reveal();
     const keyring = SealKeyring.parse(line);
@@ -92,7 +92,7 @@ describe('errors and prints', () => {
     return search.found;
   };
 
-  it('show nothing of a secret, however they are printed, cloned or joined into a text', () => {
+  it('do not show a secret, however they are printed, cloned or joined into a text', () => {
     const secret = new Secret('operation-token', TOKEN);
     const error = new Error(`about ${String(secret)}`, { cause: Object.assign(new Error('x'), { details: [secret] }) });
     for (const value of [secret, { secret }, [secret], error, new Map([[secret, secret]]), serialize({ ...secret })])

@@ -56,7 +56,7 @@ describe('is accepted', () => {
     expect(warnings).toEqual(['2 keys were given: the token is encrypted to the first one only.']);
   });
 
-  it('weak as it is, its owner alone reads what is encrypted to it', async () => {
+  it('weak as it is, its owner alone reads data that is encrypted to it', async () => {
     const old = await newRecipient({ type: 'rsa', rsaBits: 1024 });
     const key = await accepted(old.publicKey);
     const modern = await newRecipient();
@@ -67,7 +67,7 @@ describe('is accepted', () => {
   });
 });
 
-describe('is refused with its reason and what its owner can do', () => {
+describe('is refused with its reason and advice for its owner', () => {
   it.each([
     [
       'brainpoolP256r1',

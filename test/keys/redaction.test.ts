@@ -22,7 +22,7 @@ describe('secret', () => {
     ['a short share in base64', Buffer.from(shareText(7, 16), 'hex').toString('base64')],
     ['a private key', '-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIE\n-----END EC PRIVATE KEY-----'],
     ['a PGP block that is cut off', '-----BEGIN PGP MESSAGE-----\n\nwV4DmK\nabc'],
-  ])('takes out %s, also from texts of the service', (_what, secret) => {
+  ])('removes %s, also from texts of the service', (_what, secret) => {
     const withUnseen = secret.replace(/^.{4}/, '$&\u200b').replace(/.{4}$/, '\u00ad$&');
     for (const text of [`before "${secret}"`, `before "${withUnseen}"`])
       for (const redacted of [redact(text), redactText(text)]) {
@@ -37,7 +37,7 @@ describe('secret', () => {
     [shareText(7), shareText(7).slice(20, 30)],
     ['eyJhbGciOiJFZDI1NTE5In0.eyJjaWQiOiJhIn0.c2lnbmF0dXJl', 'bGci'],
     ['NtbQ8yVnh3Ig7xE2vAq0ZmW5kR9oTjUcLsPdBfYwGeHx', '8yVn'],
-  ])('takes out what an unseen character parts from a word, or from another secret: %s', (secret, part) => {
+  ])('removes text that an invisible character separates from a word, or from another secret: %s', (secret, part) => {
     const broken = secret.replace(/.{14}/, '$&\u200b');
     for (const before of ['token', 'x', '1', 'id-', secret])
       for (const text of [secret, broken, `${secret}\u200bthanks`].map((each) => `my ${before}\u200b${each} to you`))
@@ -49,14 +49,14 @@ describe('secret', () => {
   });
 
   it.each(['incorrect nonce supplied; nonce for this operation is "', 'Nonce: "'])(
-    'takes out the right nonce that the service tells whoever guesses wrong: %s',
+    'removes the right nonce that the service returns for a wrong guess: %s',
     (words) => {
       for (const redacted of [redact(`${words}${NONCE}" and`), redactText(`${words}${NONCE}" and`)])
         expect(redacted).toBe(`${words}[redacted]" and`);
     },
   );
 
-  it('takes out generated keys of every kind', async () => {
+  it('removes generated keys of every kind', async () => {
     const keys = await sharedCeremonyKeys();
     const { file } = await createHolderKey(new Secret('passphrase', 'x'), 4);
     const secrets = [keys.identity.reveal(), keys.pgpPrivateKey.reveal(), file, newSigningKey().jwk.reveal()];
@@ -79,7 +79,7 @@ describe('secret', () => {
     expect([redact(text), redactText(text)]).toEqual([text, text]);
   });
 
-  it('of texts of the service also takes out short base64 and given values, and keeps them short and on one line', () => {
+  it('of texts of the service also removes short base64 and given values, and keeps them short and on one line', () => {
     expect(redactText('share NtbQ8yVnh3Ig7xE2vAq0ZmW5kR9oTjUcLsPdBfYwGeHx')).toBe('share [redacted]');
     expect(redactText('share NtbQ8yVnh3Ig7xE2vAq0ZmW5')).toBe('share [redacted]');
     expect(redactText('key: short\n\tshort', ['short', ''])).toBe('key: [redacted] [redacted]');
@@ -88,7 +88,7 @@ describe('secret', () => {
     expect(redactText('word '.repeat(1_000)).length).toBeLessThan(620);
   });
 
-  it('changes nothing the second time', () => {
+  it('makes no changes the second time', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 200 }), (text) => {
         expect(redact(redact(text))).toBe(redact(text));

@@ -43,7 +43,7 @@ async function refused(
 afterEach(() => jest.useRealTimers());
 
 describe('sealed values', () => {
-  it('open for exactly what they were sealed for, whatever the secret', async () => {
+  it('open for exactly their own use, whatever the secret', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'grapheme' }), async (value) => {
         const sealed = await sealValue(keyring, RUN, spec, new Secret('operation-token', value));
@@ -53,7 +53,7 @@ describe('sealed values', () => {
     );
   });
 
-  it('show nothing of the secret', async () => {
+  it('do not show the secret', async () => {
     const sealed = await seal();
     const readable = sealed
       .split('.')
@@ -75,7 +75,7 @@ describe('sealed values', () => {
     );
   });
 
-  it('open for deletion in a later run of the workflow and after their expiry, and for nothing else there', async () => {
+  it('open for deletion in a later run of the workflow and after their expiry, and for no other use there', async () => {
     const sealed = await seal({ expSeconds: 60 });
     jest.useFakeTimers({ now: Date.now() + 61_000 });
     const later = { ...RUN, rid: 'later' };
@@ -105,7 +105,7 @@ describe('sealed values', () => {
     }
   });
 
-  it('refuse a life that could not be meant', async () => {
+  it('refuse an implausible time to live', async () => {
     for (const expSeconds of [0, -1, Number.NaN, Date.now() / 1000]) {
       expect((await failureOf(() => seal({ expSeconds }))).code).toBe('SEALED_VALUE_INVALID');
     }

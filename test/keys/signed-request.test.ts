@@ -106,7 +106,7 @@ describe('a person who asks the mailbox', () => {
     expect(asked).toBe(1);
   });
 
-  it('is told where it asked if no gateway answers there', async () => {
+  it('names the address that it asked if no gateway answers there', async () => {
     const access = await gatewayThat((_request, response) => void response.writeHead(404).end('<html>'));
     await expect(askMailbox(access, '/v1/waiting')).rejects.toMatchObject({
       code: 'GATEWAY_UNAVAILABLE',

@@ -21,7 +21,7 @@ function demo(words: readonly string[], name: string, variables: Readonly<Record
   return new Program(join(home, name), env, words, 'terminal', DEMO);
 }
 
-it('shows a newcomer who did what, the outage in colour, the result and a link to the report, in forty lines', async () => {
+it('shows a newcomer who did what, the outage in color, the result and a link to the report, in forty lines', async () => {
   const run = demo([], 'brief', { TERM: 'xterm' });
   expect([await run.ended, run.output]).toEqual([0, expect.any(String)]);
   const lines = run.output.trimEnd().split(/\r?\n/);

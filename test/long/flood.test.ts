@@ -14,11 +14,11 @@ jest.setTimeout(300_000);
 /** As many as the server takes for one run, or more where it is somebody else's. */
 const SIGNALS = 10_000;
 
-describe('as many signals as the server takes', () => {
+describe('as many signals as the server accepts', () => {
   let scenario: Scenario;
   openScenario((opened) => (scenario = opened));
 
-  it('ends no worker, warns people, is looked at within bounds, and silences no approver: approvals go another way', async () => {
+  it('stops no worker, warns people, is read within bounds, and blocks no approver: approvals go another way', async () => {
     const run = await scenario.start({ go: 'auto' });
     await run.shares();
     const { planDigest } = await run.waitsFor('approval');

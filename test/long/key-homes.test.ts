@@ -126,7 +126,7 @@ describe('two workers with key directories of their own', () => {
     await scenario.stop();
   });
 
-  it('the keys lie on one of them, and what needs them runs there', async () => {
+  it('the keys are on one of them, and the activities that need them run there', async () => {
     expect(home.keyHome).not.toBe(other.keyHome);
     expect(home.records()).toHaveLength(1);
     expect(other.records()).toEqual([]);
@@ -139,7 +139,7 @@ describe('two workers with key directories of their own', () => {
     expect(new Set(queues.map(([, queue]) => queue))).toEqual(new Set([keyTaskQueue(home.keyHome)]));
   });
 
-  it('that one stops: the run asks again with keys of the other one, and comes to its end there', async () => {
+  it('that one stops: the run asks again with keys of the other one, and finishes there', async () => {
     const [old = ''] = home.records();
     await home.stop();
     await run.share('cleo');
@@ -167,13 +167,13 @@ describe('two workers with key directories of their own', () => {
     await replayRun(run);
   });
 
-  it('started again it destroys at once what belongs to the run that ended', async () => {
+  it('started again it destroys at once the keys of the run that ended', async () => {
     await home.start();
     expect(home.records()).toEqual([]);
     expect(home.log).toContain('run-closed');
   });
 
-  it('afterwards no recorded envelope opens with anything that the workers still have', async () => {
+  it('afterwards no recorded envelope opens with any key that the workers still have', async () => {
     const old = envelopes(await run.events());
     expect(old).toHaveLength(6);
     run = await scenario.tokenCeremony();
@@ -219,7 +219,7 @@ describe('rotation of the seal keys while a run holds a token', () => {
     await scenario.stop();
   });
 
-  it('taken away too early it is named; the run parks and says what to do, and goes on once it is back behind the new one', async () => {
+  it('removed too early it is named; the run parks and says what to do, and continues once it is back behind the new one', async () => {
     const kid = old.split(':')[0] ?? '';
     const run = await scenario.start({ onStuck: 'park' });
     await run.people({ go: false });

@@ -5,7 +5,7 @@ import type { Scenario } from '../support/scenario';
 const REVOKE = 'POST /v1/sys/replication/dr/primary/revoke-secondary';
 
 /** An answer that is lost after its effect says nothing: the state decides, and nothing is done twice. */
-describe('answers that get lost after their effect', () => {
+describe('answers that are lost after their effect', () => {
   let scenario: Scenario;
   openScenario((opened) => (scenario = opened));
 

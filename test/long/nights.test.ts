@@ -45,7 +45,7 @@ async function mistakesOf(seed: number): Promise<string[]> {
   }
 }
 
-it(`whatever goes wrong in ${NIGHTS} nights, nobody is trapped and every report is true`, async () => {
+it(`whatever goes wrong in ${NIGHTS} nights, no run is stuck and every report is true`, async () => {
   const seeds = Array.from({ length: NIGHTS }, (_, index) => FROM + index);
   const failures: string[] = [];
   const lane = async () => {

@@ -60,7 +60,7 @@ describe('the file', () => {
     expect((await buildOneFile(elsewhere)).sha256).toBe(built.sha256);
   });
 
-  it('loads nothing but what is built into Node', () => {
+  it('loads only modules that are built into Node', () => {
     const loaded = [...built.program.toString().matchAll(/\brequire\(["']([^"']+)["']\)/g)].map(
       ([, name = '']) => name,
     );
@@ -69,7 +69,7 @@ describe('the file', () => {
     expect([...new Set(foreign)]).toEqual([]);
   });
 
-  it('prints its version and help; a command of worker hosts is named, with where it is', async () => {
+  it('prints its version and help; a command of worker hosts is named, with its package', async () => {
     expect(await runbook(['--version'])).toEqual({ code: 0, out: `${programVersion()}\n`, err: '' });
     const { out: help } = await runbook(['--help']);
     expect(help).toContain(

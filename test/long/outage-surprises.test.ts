@@ -25,7 +25,7 @@ describe('surprises in the outage', () => {
   });
 
   doubts.it(
-    'a forged result of the demotion promotes nothing: the activity asks the old primary itself',
+    'a forged result of the demotion allows no promotion: the activity asks the old primary itself',
     async (scenario) => {
       const { reached, letGo } = hold(scenario, 'before', 'east', CHANGING.demote);
       scenario.service.faults.add({ cluster: 'east', endpoint: CHANGING.demote, action: 'reset' });

@@ -8,7 +8,7 @@ import { startSimulatedService } from '../../src/simulator';
 
 const run = promisify(execFile);
 
-it('puts `runbook` there with its version and all that it needs of the build, and nothing of the sources', async () => {
+it('installs `runbook` with its version and its dependencies on the build, and none of the sources', async () => {
   // Below node_modules, whose packages serve in the place of those that a registry would give.
   const cache = join(projectRoot(), 'node_modules', '.cache');
   await mkdir(cache, { recursive: true });
@@ -18,7 +18,13 @@ it('puts `runbook` there with its version and all that it needs of the build, an
     const { stdout } = await run('npm', pack, { cwd: projectRoot() });
     const [packed] = JSON.parse(stdout) as { filename: string; files: { path: string }[]; version: string }[];
     const paths = packed?.files.map(({ path }) => path) ?? [];
-    const needed = ['LICENSE', 'dist/workflow-bundle.js', 'dist/holder-page.html', 'dist/approver-page.html', 'tools/temporal/requirements.txt'];
+    const needed = [
+      'LICENSE',
+      'dist/workflow-bundle.js',
+      'dist/holder-page.html',
+      'dist/approver-page.html',
+      'tools/temporal/requirements.txt',
+    ];
     expect(paths).toEqual(expect.arrayContaining(needed));
     expect(paths.filter((path) => /^(src|test|scripts|activities|workflows)\//.test(path))).toEqual([]);
     await run('tar', ['-xzf', join(directory, packed?.filename ?? '')], { cwd: directory });

@@ -32,7 +32,7 @@ describe('recorded histories', () => {
   const switchover = () =>
     readHistory(recordedHistories().find((each) => each.endsWith('/drSwitchover.json.gz')) ?? '');
 
-  it('replay where the SDK lost the run once', async () => {
+  it('replay if the SDK lost the run once', async () => {
     const lost = new ReplayError('Tried to activate non running workflow');
     const replaying = jest.spyOn(Worker, 'runReplayHistory').mockRejectedValueOnce(lost);
     await replay(bundle, switchover());
@@ -42,7 +42,7 @@ describe('recorded histories', () => {
     replaying.mockRestore();
   });
 
-  it('fail to replay where the order of steps differs', async () => {
+  it('fail to replay if the order of steps differs', async () => {
     const history = switchover();
     const scheduled = history.events.flatMap(
       ({ activityTaskScheduledEventAttributes: attributes }) => attributes ?? [],

@@ -8,7 +8,7 @@ describe('a deployment with several secondaries', () => {
   const sets = { main: ['east', 'west', 'north'], eu: ['europe', 'europe-dr'] };
   openScenario((opened) => (scenario = opened), replicating(sets, { europe: FILTER }));
 
-  it('has every DR secondary re-pointed from one ask of the holders, and the performance secondary follows; one that is unreachable holds no other: its step alone parks', async () => {
+  it('has every DR secondary re-pointed from one ceremony, and the performance secondary follows; one that is unreachable does not delay the others: only its step parks', async () => {
     const run = await underWay(scenario);
     await run.until('the outage', ({ outageSince }) => outageSince);
     await scenario.service.cluster('north').kill();

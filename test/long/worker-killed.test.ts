@@ -105,7 +105,7 @@ describe('a worker that is killed in the outage', () => {
     return Number(completed?.eventTime?.seconds) * 1_000 + Number(completed?.eventTime?.nanos) / 1e6 - killedAt;
   }
 
-  it('one of two: costs seconds until the other one has completed it, and people nothing', async () => {
+  it('one of two: costs seconds until the other one has completed it, and needs no people', async () => {
     startWorker();
     const tries: (readonly [p50: number, p90: number])[] = [];
     const isMet = ([p50, p90]: readonly [number, number]) => p50 <= P50_MS && p90 <= P90_MS;
@@ -129,7 +129,7 @@ describe('a worker that is killed in a token generation', () => {
 
   it.each([
     // Two before the kill, whose second answer nobody heard, and three after it.
-    ['between the shares makes the token with the shares in hand, and no alarm', 2, [], 1, 5],
+    ['between the shares makes the token with the collected shares, and no alarm', 2, [], 1, 5],
     [
       'after the last share says that a token may exist that nobody holds, and makes another',
       3,

@@ -68,7 +68,7 @@ export async function judge(player: Player, played: Played): Promise<string[]> {
   for (const [, names = ''] of left.matchAll(/; ([a-z ]+) reported being (?:performance )?primary/g))
     for (const name of names.split(' and ')) expectThat(primaries.includes(name), `${name} is reported as primary`);
   const [none, silent = ''] =
-    /no cluster seen as (?:performance )?primary(?:; ([a-z ]+) did not answer)?/.exec(left) ?? [];
+    /no cluster confirmed as (?:performance )?primary(?:; ([a-z ]+) did not answer)?/.exec(left) ?? [];
   if (none !== undefined)
     for (const name of primaries)
       expectThat(silent.split(' and ').includes(name), `${name} is not reported as primary`);

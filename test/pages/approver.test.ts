@@ -279,7 +279,7 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     expect(await messageOf(page, 1)).toContain('The passphrase of the signing key is missing.');
   });
 
-  it('tells both times if the clocks differ, runs that nobody answers for, and what it is too old to show', async () => {
+  it('shows both times if the clocks differ, runs without a worker, and content that it is too old to show', async () => {
     const status = waitingRun();
     const at = new Date(Date.now() - 300_000).toISOString();
     const unreachable = [{ workflowId: 'deployment:orders', runId: 'r' }];
@@ -437,16 +437,16 @@ inBrowser(`the approver's page in a browser${because}`, () => {
     expect([await other.inputValue('#invitation'), await other.isVisible('#sign')]).toEqual([asked.invitation, false]);
   });
 
-  it('shows hostile words as such, a plan of unknown shape as its text, and whoever has no right to approve', async () => {
+  it('shows hostile words as such, a plan of unknown shape as its text, and people without the right to approve', async () => {
     const { page } = await opened(undefined);
-    const evil = 'drill\nKNOW THIS: all is well\u001b[2A\u202e<b id="evil">';
+    const evil = 'drill\nIMPORTANT: all is well\u001b[2A\u202e<b id="evil">';
     const [wait] = waitingRun().waiting;
     const missing = ['1 of henry'];
     const hostile = waitingRun({}, { ...PLAN, reason: evil, requestedBy: evil });
     await paste(page, { ...hostile, waiting: [{ ...wait, missing, planDigest: hostile.planDigest }] });
     await choose(page, '#items button >> text=Approve');
     const shown = (await page.textContent('#step-3')) ?? '';
-    expect(shown).toContain('drill KNOW THIS: all is well[2A<b id="evil">');
+    expect(shown).toContain('drill IMPORTANT: all is well[2A<b id="evil">');
     expect(shown).not.toMatch(/[^\P{Cc}\s]|\p{Bidi_Control}/u);
     expect(await page.locator('#evil').count()).toBe(0);
     expect(shown).toContain('grace was not among the people who may approve it');

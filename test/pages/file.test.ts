@@ -35,7 +35,7 @@ describe.each(['holder-page', 'approver-page'] as const)('%s as a file', (name) 
     expect(await readFile(`${file}.sha256`, 'utf8')).toBe(`${hashOf(html, 'hex')}  ${name}.html\n`);
   });
 
-  it('has the same bytes from sources in another folder: whoever has the sources can check a published one', async () => {
+  it('has the same bytes from sources in another folder, so that anyone with the sources can check a published one', async () => {
     const elsewhere = join(directory, `elsewhere-${name}`);
     for (const part of ['src', 'package.json', 'tsconfig.json'])
       await cp(join(projectRoot(), part), join(elsewhere, part), { recursive: true });
@@ -43,7 +43,7 @@ describe.each(['holder-page', 'approver-page'] as const)('%s as a file', (name) 
     expect((await buildPage(name, elsewhere)).sha256).toBe(built.sha256);
   });
 
-  it('has one script and one style, which its policy allows by their hashes, and nothing else', () => {
+  it('has one script and one style, which its policy allows by their hashes, and no other', () => {
     const scripts = [...built.html.matchAll(/<script[^>]*>([\s\S]*?)<\/script>/g)].map(([, text = '']) => text);
     const styles = [...built.html.matchAll(/<style[^>]*>([\s\S]*?)<\/style>/g)].map(([, text = '']) => text);
     expect([scripts.length, styles.length]).toEqual([1, 1]);
@@ -61,7 +61,7 @@ describe.each(['holder-page', 'approver-page'] as const)('%s as a file', (name) 
     expect(built.html.indexOf('Content-Security-Policy')).toBeLessThan(built.html.indexOf('<style'));
   });
 
-  it('names nothing that would be loaded, and has no handler in its markup', () => {
+  it('names no resource that would be loaded, and has no handler in its markup', () => {
     const markup = built.html.replace(/<script>[\s\S]*?<\/script>/, '');
     expect(markup).not.toMatch(/\s(src|href|action|on[a-z]+|style|srcdoc|background)\s*=/i);
     expect(markup).not.toMatch(/url\(|@import|<(iframe|object|embed|link|base|form)\b/i);
@@ -100,7 +100,7 @@ describe("a copy of the holder's page", () => {
     expect(html.match(/<script/g)).toHaveLength(1);
   });
 
-  it('is not written for what is no key', async () => {
+  it('is not written for an invalid key', async () => {
     const file = join(directory, 'refused.html');
     expect((await cli(['holder-page', '--output', file, '--key', 'abc:def'])).code).toBe(3);
     await expect(readFile(file)).rejects.toThrow('ENOENT');

@@ -51,7 +51,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     return { verdict: given?.receipt.verdict, share: given?.share?.reveal() };
   }
 
-  it('shows every member in plain words first, then makes an envelope that only the workers open; asks the network for nothing; keeps nothing', async () => {
+  it('shows every member in plain words first, then makes an envelope that only the workers open; makes no request to the network and stores no data', async () => {
     const next = newSigningKey().key;
     const keys = `${pinOf(stage)} ${formatPublicKey(next)}`;
     const { page, requests, complaints } = await stage.open(keys);
@@ -120,7 +120,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(complaints).toEqual([]);
   });
 
-  it('stops at another fingerprint, whatever came with the invitation; made for no key it is of no use', async () => {
+  it('stops at another fingerprint, whatever came with the invitation; a page made for no key is of no use', async () => {
     const other = newSigningKey().key;
     const { page } = await stage.open(formatPublicKey(other));
     await check(page, `${invitation.jws}\n${pinOf(stage)}`, 'ben');
@@ -135,7 +135,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await published.page.isVisible('#step-1')).toBe(false);
   });
 
-  it('says in plain words what is wrong, and goes on only with the name of the cluster and a share of the right length', async () => {
+  it('explains errors in plain words, and continues only with the name of the cluster and a share of the right length', async () => {
     const expired = await stage.invite({}, Date.now() - 7_200_000);
     const [header, , signature] = invitation.jws.split('.');
     const forged = `${header}.${Buffer.from(JSON.stringify({ ...invitation.invitation, reason: 'another' })).toString('base64url')}.${signature}`;
@@ -172,7 +172,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await page.inputValue('#share')).toBe('');
   });
 
-  it('goes on with no invitation that expired while it was read, nor while the share was typed', async () => {
+  it('continues with no invitation that expired while it was read, nor while the share was typed', async () => {
     const { page } = await stage.open(pinOf(stage));
     const pass = () => page.evaluate(`Date.now = () => ${invitation.invitation.exp * 1000}`);
     await check(page, invitation.jws, 'ben');
@@ -194,7 +194,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await page.isVisible('#envelope')).toBe(false);
   });
 
-  it('asks for no share in a rehearsal, nor where the run takes tokens; hostile words make no line of their own', async () => {
+  it('asks for no share in a rehearsal, nor if the run takes tokens; hostile words make no line of their own', async () => {
     const { page } = await stage.open(pinOf(stage));
     const tokens = await stage.invite({ collects: 'tokens' });
     await check(page, tokens.jws, 'ben');
@@ -227,7 +227,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(answer?.tool).toMatch(/^holder page \d/);
   });
 
-  it('tells who must sign before they type a share, and makes nothing of it without their key', async () => {
+  it('shows who must sign before they type a share, and makes no envelope without their key', async () => {
     const { page } = await stage.open(pinOf(stage));
     const signed = await stage.invite({ mustSign: ['cyd'] });
     await check(page, signed.jws, 'ben');
@@ -349,7 +349,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     }
   });
 
-  it('runs no script but its own, and reaches nothing, whatever is put into it', async () => {
+  it('runs no script but its own, and makes no request, whatever is put into it', async () => {
     const { address, paths } = await stage.serve(() => '');
     const { page } = await stage.open(pinOf(stage));
     await page.evaluate(`(() => {
@@ -395,7 +395,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(paths).toEqual([]);
   });
 
-  it('refuses where it came from a server, or stands inside of another page, and runs no script that was written into its markup', async () => {
+  it('refuses if it came from a server, or is inside another page, and runs no script that was written into its markup', async () => {
     const injected = '<script>window.injected = 1</script><b onclick="window.injected = 2">b</b>';
     const served = stage.html.replace('</main>', `</main>${injected}`);
     const { address, paths } = await stage.serve((path) =>

@@ -108,14 +108,14 @@ export function firstNight(server: RealServer): void {
       },
     );
 
-    it('a mount that is not there is told as one, with the command that makes it', async () => {
+    it('a mount that does not exist is reported as such, with the command that creates it', async () => {
       await site(`${mount}-nowhere/marker`);
       const { judged } = await checkMarker(of(), clusters.deployment('night'), signal);
       expect(judged.verdict).toBe('fail');
       expect(judged.next).toContain(`vault secrets enable -path=${mount}-nowhere`);
     });
 
-    it('the printed policy lets the login do what it names, and nothing beside it', async () => {
+    it('the printed policy lets the login make the calls that it names, and no other', async () => {
       await site(`${mount}-v2/marker`);
       const token = await of().credential();
       const { client } = of();
@@ -126,12 +126,12 @@ export function firstNight(server: RealServer): void {
       expect(rights['sys/quotas/config']).toEqual(expect.arrayContaining(['read', 'update']));
     });
 
-    it('a token is renewed while its role lets it, replaced by another login then, and ended with the worker', async () => {
+    it('a token is renewed while its role lets it, replaced by another login then, and revoked with the worker', async () => {
       await site(`${mount}-v2/marker`, await appRole('4s', '9s'));
       const first = await of().credential();
       secrets.set('first token', first.reveal());
       const ttlOf = async (token: Secret) => (await of().client.sys.lookupSelf({ token, signal })).ttlSeconds ?? 0;
-      await until('more than half of its life is over', async () => (await ttlOf(first)) <= 2);
+      await until('more than half of its TTL is over', async () => (await ttlOf(first)) <= 2);
       expect((await of().credential()).reveal()).toBe(first.reveal());
       expect(await ttlOf(first)).toBeGreaterThan(2);
       const second = await until('another token', async () => {
@@ -145,7 +145,7 @@ export function firstNight(server: RealServer): void {
       expect(seen.status).toBe(403);
     });
 
-    it('a login by a signed JWT of this minute is let in, and one that another key signed is not', async () => {
+    it('a login by a signed JWT of this minute succeeds, and one that another key signed fails', async () => {
       const [own, foreign] = await Promise.all([generateKeyPair('ES256'), generateKeyPair('ES256')]);
       const jwtMount = `${mount}-jwt`;
       await asRoot('POST', `sys/auth/${jwtMount}`, { type: 'jwt' });

@@ -64,7 +64,7 @@ export function leaderChanges(cluster: RealCluster): void {
       ['is sealed in the middle of a generation', 2, () => nodes.seal()],
       ['is killed in the middle of a generation', 2, () => nodes.killActive()],
     ] as const)(
-      'an active node that %s is replaced, and nobody is asked again; an attempt of one that lives is there when it is back',
+      'an active node that %s is replaced, and no holder is asked again; an attempt of one that keeps running is there when it is back',
       async (how, nth, change) => {
         let former = '';
         ceremonies.afterShare(nth, async () => (former = await change()));
@@ -76,14 +76,14 @@ export function leaderChanges(cluster: RealCluster): void {
       },
     );
 
-    it('a leader change under the last share itself leaves an alarm only where its answer does not settle it', async () => {
+    it('a leader change under the last share itself leaves an alarm only if its answer does not settle it', async () => {
       ceremonies.at(UPDATE, 3, { before: async () => void (await nodes.stepDown()) });
       const report = await endsWithToken(await ceremonies.underWay());
       const settled = ceremonies.statuses(UPDATE).includes(400);
       expect(codes(report)).toEqual(settled ? [] : ['orphan-root-token']);
     });
 
-    it('a former leader that is back with its attempt in the middle of the next one is no obstacle', async () => {
+    it('a former leader that is back with its attempt in the middle of the next one does not disturb it', async () => {
       let former = '';
       ceremonies.afterShare(2, async () => (former = await nodes.stepDown()));
       // A share of the second attempt: it counts, and then its node steps down too.
@@ -109,7 +109,7 @@ export function leaderChanges(cluster: RealCluster): void {
       expect(codes(await endsWithToken(run))).toEqual([]);
     });
 
-    it('an active node that dies with the answer to the last share leaves a token that is named first', async () => {
+    it('an active node that stops with the answer to the last share leaves a token that is named first', async () => {
       const encoded = ceremonies.losesLastAnswer(() => nodes.killActive());
       const report = await endsWithToken(await ceremonies.underWay());
       expect(report.findings).toMatchObject([{ severity: 'critical', code: 'orphan-root-token' }]);

@@ -38,14 +38,14 @@ export function rootTokens(server: RealServer): void {
       expect(turns).toEqual(recordedTurns());
     });
 
-    it('three holders make a root token that its recipient reads, also where a document is glued to the last answer', async () => {
+    it('three holders make a root token that its recipient reads, also if a document is appended to the last answer', async () => {
       ceremonies.at(UPDATE, 3, { after: () => 'glued' });
       const report = await ceremonies.goodToken(await ceremonies.underWay());
       expect(report).toMatchObject({ parkings: [], findings: [] });
       expect(statuses(UPDATE)).toEqual([200, 200, 200]);
     });
 
-    it('a share of another cluster falls at the threshold, one more holder proves whose it is', async () => {
+    it('a share of another cluster is detected at the threshold, and one more holder proves which it is', async () => {
       const run = await approved();
       const { keyShares } = scenario.service.cluster('real');
       const taken = new Set(keyShares.map((share) => share.slice(-2)));
@@ -62,7 +62,7 @@ export function rootTokens(server: RealServer): void {
       expect(report.findings[1]?.text).toContain('ada');
     });
 
-    it('a share that lacks a byte, and one that two holders give, are told before the service sees them', async () => {
+    it('a share that lacks a byte, and one that two holders give, are reported before the service gets them', async () => {
       const run = await approved();
       const [good = '', second = ''] = scenario.service.cluster('real').keyShares;
       await run.share('ada', { share: good.slice(0, -2) });
@@ -90,7 +90,7 @@ export function rootTokens(server: RealServer): void {
       ]);
     });
 
-    it('a lost answer to the last share leaves a token that nobody holds: it is named first, another is made', async () => {
+    it('a lost answer to the last share leaves a token that nobody holds: it is named first, and another is generated', async () => {
       const encoded = ceremonies.losesLastAnswer();
       const report = await ceremonies.goodToken(await ceremonies.underWay());
       expect(report.findings).toMatchObject([{ severity: 'critical', code: 'orphan-root-token' }]);
@@ -103,7 +103,7 @@ export function rootTokens(server: RealServer): void {
       await provenAndRevoked(server, await opened(ceremonies.recipient, encoded()));
     });
 
-    it('an attempt of somebody else is left alone: the run parks and goes on when it has ended', async () => {
+    it('an attempt of somebody else is left alone: the run parks and continues when it has ended', async () => {
       const run = await approved();
       await run.share('ada');
       await run.share('bert');

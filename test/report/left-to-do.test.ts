@@ -14,7 +14,7 @@ describe('a run that was terminated', () => {
     .times()
     .filter((at) => at < TIMES.closed);
 
-  it.each(times)('at %d ms tells no step that the whole run does not have, and that no clean-up ran', (at) => {
+  it.each(times)('at %d ms has no step that the whole run does not have, and no clean-up that ran', (at) => {
     const report = reportOf(finishedSwitchover().terminatedAt(at, 'by mistake', 'mallory'));
     expect(report).toMatchObject({ outcome: 'terminated', endedAt: iso(at + 1) });
     expect(full.steps.map(position)).toEqual(expect.arrayContaining(report.steps.map(position)));
@@ -30,14 +30,17 @@ describe('a run that was terminated', () => {
 
   const leftToDoAt = (at: number): string => reportOf(finishedSwitchover().terminatedAt(at)).leftToDo.join('\n');
 
-  it('names what the run said, steps that nobody decided on, and the tokens and keys that are left', () => {
+  it('names the findings of the run, steps without a decision, and the tokens and keys that are left', () => {
     const run = finishedSwitchover()
-      .left('West was not seen to serve.')
+      .left('West has not been confirmed to serve.')
       .fact(parked(76_300, 'Collect key shares', 'SHARES_MISSING', 'too few', 2))
       .fact({ kind: 'unparked', at: when(76_350), parkingNo: 2 })
       .fact(parked(76_400, 'Point east at west'));
     const [first, second, ...secrets] = reportOf(run.terminatedAt(76_500)).leftToDo;
-    expect([first, second]).toEqual(['West was not seen to serve.', expect.stringContaining('nobody decided on it')]);
+    expect([first, second]).toEqual([
+      'West has not been confirmed to serve.',
+      expect.stringContaining('no decision was made'),
+    ]);
     const left = secrets.join('\n');
     expect(left).toContain('A DR operation token of west was generated and is not proven deleted');
     expect(left).toContain('The keys of ceremony c-1, round 1 on key home home-1 were not destroyed');
@@ -52,7 +55,7 @@ describe('a run that was terminated', () => {
   });
 });
 
-it('a write that was refused is left to do until one is taken: until then the headline and the exit code tell it', () => {
+it('a refused write is left to do until one succeeds: until then the headline and the exit code show it', () => {
   const text = 'west took no write of the workers: PERMISSION_DENIED.';
   const refused = { kind: 'finding', at: when(10), severity: 'critical', code: 'write-not-proven', text } as const;
   const write = (scheduledAt: number, more: Partial<ActivitySpecification>): ActivitySpecification => ({
@@ -68,7 +71,7 @@ it('a write that was refused is left to do until one is taken: until then the he
   expect(told(denied, write(15, { endedAt: 20, result: {} }))).toEqual([[], 0, false]);
 });
 
-it('names whatever is critical, once', () => {
+it('names every critical finding, once', () => {
   const finding = { kind: 'finding', severity: 'critical', code: 'no-primary', next: 'Promote one.' } as const;
   const leftOf = (leftToDo: readonly string[]) => {
     const run = new RunBuilder([], [{ ...finding, at: when(10), text: 'No cluster is primary.' }]);
@@ -96,7 +99,7 @@ function runThat(changes: readonly Change[], runbook?: string): RunBuilder {
 
 const WEST = { deployment: 'payments', cluster: 'west' };
 
-it('names a corrupted tree until the run itself saw it sound', () => {
+it('names a corrupted tree until the run itself found it sound', () => {
   const corrupted = { verdict: 'corrupted', text: 'The Merkle tree of west is corrupted.' };
   const critical = { kind: 'finding', severity: 'critical', code: 'merkle-tree-corrupted' } as const;
   const leftOf = (...later: readonly Pick<Change, 'result' | 'failure'>[]) => {
@@ -115,7 +118,7 @@ it('names a corrupted tree until the run itself saw it sound', () => {
   expect(leftOf({ result: { verdict: 'sound', text: 'The Merkle tree of west is sound.' } })).toEqual([]);
 });
 
-describe('a token that the run had, however it came by it', () => {
+describe('a token that the run had, from any source', () => {
   const reportAfter = (changes: readonly Change[]) => reportOf(runThat(changes).terminatedAt(900));
   const taken = { type: 'takeKeptToken', input: WEST, result: { token: 'eyJ.sealed', observed: 'kept' } };
   const given = { type: 'takeProvidedTokens', result: { verdicts: [{ cluster: 'west', token: 'eyJ.sealed' }] } };
@@ -140,9 +143,9 @@ describe('a token that the run had, however it came by it', () => {
   });
 
   it.each<readonly [string, readonly Change[], readonly string[]]>([
-    ['none where its cluster refused what a person gave', [given, refused], []],
-    ['one again where a person gave another', [given, refused, given], ['was given by a person']],
-    ['none where it was found out that none was generated', [generation('operation-token'), settled], []],
+    ['none if its cluster refused the given token', [given, refused], []],
+    ['one again if a person gave another', [given, refused, given], ['was given by a person']],
+    ['none if it was found out that none was generated', [generation('operation-token'), settled], []],
     [
       'one that an earlier run left and that is not proven deleted',
       [{ ...deleted, result: { disposals: [{ cluster: 'west', state: 'unproven', text: 'no answer' }] } }],
@@ -156,7 +159,7 @@ describe('a token that the run had, however it came by it', () => {
     ],
     ['a root token that may exist', [generation('root-token')], ['a root token may exist that nobody holds']],
     [
-      'in doubt still where another token of the cluster was deleted',
+      'in doubt still if another token of the cluster was deleted',
       [generation('operation-token'), deleted],
       ['its token may exist'],
     ],
@@ -164,7 +167,7 @@ describe('a token that the run had, however it came by it', () => {
     expect(reportAfter(changes).leftToDo).toEqual(texts.map((text) => expect.stringContaining(text) as string));
   });
 
-  it('is a root token where that was found out late, in a ceremony for one', () => {
+  it('is a root token if that was found out late, in a ceremony for one', () => {
     const found = { ...settled, result: { encrypted: 'x' } };
     const { leftToDo } = reportOf(runThat([found], 'rootTokenCeremony').terminatedAt(900));
     expect(leftToDo.join()).toContain('revoke -self');

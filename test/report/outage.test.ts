@@ -47,7 +47,7 @@ const written = activity('proveWrite', [5_100, 5_600], { result: { writtenAt: wh
 
 const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expected: object])[] = [
   [
-    'ends at service-ready where no probe ran',
+    'ends at service-ready if no probe ran',
     [[demotion, ready(2_000, 5_000)]],
     {
       ...{ startedAt: iso(1_000), endedAt: iso(5_000), endedBy: 'service-ready', serviceReadyAt: iso(5_000) },
@@ -102,7 +102,7 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
     { totalMs: 5_000, serviceMs: 2_800, peopleMs: 1_500, machineMs: 700 },
   ],
   [
-    'counts a pause only where nothing runs',
+    'counts a pause only if no step runs',
     [
       [demotion, ready(3_000, 6_000)],
       [held(true, 1_500), held(false, 3_000)],
@@ -115,22 +115,22 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
     { serviceMs: 6_000, machineMs: 0 },
   ],
   [
-    'counts the time before a retry as the machine’s where the worker was lost',
+    'counts the time before a retry as the machine’s if the worker was lost',
     [[demotion, { ...promote, workerLost: true }, ready(6_000, 7_000)]],
     { serviceMs: 3_000, machineMs: 3_000 },
   ],
   [
-    'begins with the try whose answer was lost, where a later try found the cluster demoted',
+    'begins with the try whose answer was lost, if a later try found the cluster demoted',
     [[without('CONNECTION_LOST'), { ...again, result: { outcome: 'already', calls: 0 } }, ready(4_000, 5_000)]],
     { startedAt: iso(950), totalMs: 4_050 },
   ],
   [
-    'begins with the last try where the earlier ones are known to have had no effect',
+    'begins with the last try if the earlier ones certainly had no effect',
     [[without('NOT_APPROVED'), { ...again, result: { outcome: 'done', calledAt: when(3_100) } }, ready(4_000, 5_000)]],
     { startedAt: iso(3_100) },
   ],
   [
-    'that began before the run keeps that time apart: nobody worked on it here',
+    'that began before the run keeps that time apart: this run did not work on it',
     [[ready(1_000, 5_000)], [began(500, -34_000, 'the last heartbeat')]],
     {
       ...{ startedAt: iso(-34_000), totalMs: 39_000, beforeRunMs: 34_000 },
@@ -138,12 +138,12 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
     },
   ],
   [
-    'that began once service was back is a second one: what ended the first says nothing of its end',
+    'that began once service was back is a second one, with an end of its own',
     [[...[demotion, ready(2_000, 5_000), written], ready(8_000, 9_500)], [began(7_000, 5_000, 'service was back')]],
     { startedAt: iso(5_000), startedBecause: 'service was back', endedAt: iso(9_500), totalMs: 4_500 },
   ],
   [
-    'that began once service was back is a second one, and goes on where nothing after it says that it ended',
+    'that began once service was back is a second one, and continues unless a later event ends it',
     [[demotion, ready(2_000, 5_000), written], [began(7_000, 5_000, 'service was back')]],
     { startedAt: iso(5_000), endedAt: undefined },
   ],
@@ -163,7 +163,7 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
     { serviceReadyAt: iso(5_000), endedAt: undefined, totalMs: undefined },
   ],
   [
-    'ends with service-ready where the probe was given up',
+    'ends with service-ready if the probe was given up',
     [[demotion, ready(2_000, 5_000), { ...probe, endedAt: 6_000, failure: { code: 'X', message: 'lost' } }]],
     { endedBy: 'service-ready', totalMs: 4_000 },
   ],
@@ -174,11 +174,11 @@ describe('the outage', () => {
     expect({ endedAt: undefined, totalMs: undefined, ...outageOf(...given) }).toMatchObject(expected);
   });
 
-  it('is none where the demotion was refused for certain', () => {
+  it('is none if the demotion was refused for certain', () => {
     expect(outageOf([without('PRECONDITION_FAILED')])).toBeUndefined();
   });
 
-  it('is less than clients felt: they were held from the quiesce to their release, each time', () => {
+  it('is shorter than clients felt: they were quiesced from the quiesce to their release, each time', () => {
     const clients = (at: number, held: boolean): RunFact => ({ kind: 'clients', at: when(at), held });
     const heldBy = (...facts: RunFact[]) => reportAfter([], facts).clientsHeld;
     expect(heldBy()).toBeUndefined();
@@ -192,14 +192,14 @@ describe('the outage', () => {
     expect(heldBy(clients(1_000, true))).toEqual({ from: iso(1_000) });
   });
 
-  it('is told with a split so far where the run died inside', () => {
+  it('has a split so far if the run was terminated inside', () => {
     const { outage, withoutDrProtection } = reportOf(finishedSwitchover().build(68_000));
     expect(outage).toMatchObject({ startedAt: iso(TIMES.demoteCalled), peopleMs: 0 });
     expect(outage?.totalMs).toBeUndefined();
     expect(withoutDrProtection).toEqual({ from: iso(TIMES.demoteCalled) });
   });
 
-  it('has three parts that add up to the whole, whatever happens in it', () => {
+  it('has three parts that add up to the whole, in every order of events', () => {
     const span = fc.tuple(fc.integer({ min: 0, max: 9_000 }), fc.integer({ min: 0, max: 4_000 }));
     fc.assert(
       fc.property(fc.array(span, { maxLength: 6 }), fc.array(span, { maxLength: 4 }), (runs, parks) => {
@@ -218,7 +218,7 @@ describe('the outage', () => {
   });
 });
 
-it('what a failover says that it may lose counts once a promotion was tried, unless it was refused for certain', () => {
+it('the possible loss of a failover counts once a promotion was tried, unless it was refused for certain', () => {
   const loss: RunFact = { kind: 'loss', at: when(500), loss: 'unknown', why: 'there is no sample' };
   const assessed = activity('assessDrFailover', [100, 200]);
   const refused = (outcomeKnown: boolean) =>
@@ -232,7 +232,7 @@ it('what a failover says that it may lose counts once a promotion was tried, unl
   });
 });
 
-it('what could not be compared is no loss where the old primary, which holds every write, is primary again', () => {
+it('an unfinished comparison is no loss if the old primary, which holds every write, is primary again', () => {
   const compared = activity('compareAfterDemotion', [2_000, 2_100], { result: { loss: 'bounded', why: 'unequal' } });
   const promoted = (cluster: string, at: number) => activity('promoteSecondary', [at, at + 50], { input: { cluster } });
   const lossAfter = (...more: readonly ActivitySpecification[]) =>
@@ -247,7 +247,7 @@ it('what could not be compared is no loss where the old primary, which holds eve
   expect(reportOf(run.build()).loss).toEqual({ loss: 'none', why });
 });
 
-it('how an outage ended is told as it was seen, also where the old primary serves again, or only a write was', () => {
+it('the end of an outage is reported as observed, also if the old primary serves again, or only a write succeeded', () => {
   const below = (...activities: readonly ActivitySpecification[]) =>
     headlinesBelow(reportAfter([demotion, ...activities]))[0]?.text;
   const written = activity('proveWrite', [2_400, 2_500], { result: { writtenAt: when(2_500) } });
@@ -255,7 +255,7 @@ it('how an outage ended is told as it was seen, also where the old primary serve
   expect(below(written)).toContain('ended when a primary accepted a write from the workers.');
 });
 
-it('that the old primary was promoted back is said where it was', () => {
+it('a promotion of the old primary back is reported if it happened', () => {
   const done = { result: { outcome: 'done', observed: 'primary' } };
   const promoted = activity('promoteSecondary', [2_200, 2_300], { input: { cluster: 'east' }, ...done });
   const headline = (...activities: readonly ActivitySpecification[]) =>
@@ -267,7 +267,7 @@ it('that the old primary was promoted back is said where it was', () => {
   expect(headline()).toContain('east was not demoted and still serves');
 });
 
-it('a failover that takes over once the old primary was promoted back is of that primary, and nothing lost is not said', () => {
+it('a failover that takes over once the old primary was promoted back is of that primary, and reports that no data was lost', () => {
   const promotion = (cluster: string, at: number, end?: number) =>
     activity('promoteSecondary', [at, end], { input: { cluster } });
   const back = [
@@ -299,12 +299,12 @@ const verdicts = (measured: Partial<Measured>, wanted: Wanted, after = 40_000) =
   );
 const outage = (totalMs?: number): Report['outage'] => ({ startedAt, totalMs });
 
-it('without an outage, or without wishes, nothing is judged', () => {
+it('without an outage, or without objectives, no objective is evaluated', () => {
   expect(verdicts({}, { outageMs: 30_000 })).toBeUndefined();
   expect(verdicts({ outage: outage(1) }, {})).toBeUndefined();
 });
 
-it('what clients felt counts: from the quiesce or the demotion until the release or the first success', () => {
+it('the outage that clients felt counts: from the quiesce or the demotion until the release or the first success', () => {
   const wanted = { outageMs: 30_000 };
   expect(verdicts({ outage: outage(9_000) }, wanted)).toEqual([['met', 9_000]]);
   const held = (from: number, to?: number) => ({
@@ -317,7 +317,7 @@ it('what clients felt counts: from the quiesce or the demotion until the release
   expect(verdicts(held(-1_000), wanted, 25_000)).toEqual([['not-measured', 26_000]]);
 });
 
-it('an outage whose beginning is not known is never met', () => {
+it('an outage whose beginning is unknown never meets its objective', () => {
   const unknown = { outage: { startedAt, totalMs: 9_000, atLeast: true } };
   const withoutDrProtection = { from: startedAt, totalMs: 9_000 };
   expect(verdicts(unknown, { outageMs: 30_000 })).toEqual([['not-measured', 9_000]]);
@@ -325,7 +325,7 @@ it('an outage whose beginning is not known is never met', () => {
   expect(verdicts({ ...unknown, withoutDrProtection }, { unprotectedMs: 60_000 })).toEqual([['not-measured', 9_000]]);
 });
 
-it('what still lasts is missed once it lasts too long, and not measured before', () => {
+it('an outage that still lasts misses its objective once it lasts too long, and is not measured before', () => {
   const lasting = { outage: outage(), withoutDrProtection: { from: startedAt } };
   expect(verdicts(lasting, { outageMs: 30_000, lossWalEntries: 0, unprotectedMs: 60_000 })).toEqual([
     ...[
@@ -345,7 +345,7 @@ it.each([
   ['bounded', '17', 'drFailover', 10, 'missed', 17],
   ['unknown', undefined, 'drFailover', 10, 'not-measured', undefined],
 ] as const)(
-  'a loss is none where that was proven; the bound of a sample says too little: %s %s of %s against %i is %s',
+  'a loss is none if that was proven; the bound of a sample is too small: %s %s of %s against %i is %s',
   (kind, boundWalEntries, runbook, lossWalEntries, ...expected) => {
     const loss = { loss: kind, why: '', boundWalEntries };
     expect(verdicts({ outage: outage(1), runbook, loss }, { lossWalEntries })).toEqual([expected]);

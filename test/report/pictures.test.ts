@@ -236,7 +236,7 @@ describe('the time line', () => {
     expect(rowOf(line, 'Wait until west serves')).toBeUndefined();
   });
 
-  it('joins steps where there are too many, those within the outage last', () => {
+  it('joins steps if there are too many, those within the outage last', () => {
     const many = Array.from({ length: 120 }, (_, index) =>
       step(`Step of a long run ${index}`, index + 1, index * 100, index * 100 + 90),
     );

@@ -40,7 +40,7 @@ The inventory sets no objectives (\`objectives\` of the deployment).
 ## Left to do
 
 - The promotion of west was under way.
-- A DR operation token of west was generated and is not proven deleted. Treat it as live, and delete it with secondary/operation-token/delete.
+- A DR operation token of west was generated and is not proven deleted. Treat it as valid, and delete it with secondary/operation-token/delete.
 - The keys of ceremony c-1, round 1 on key home home-1 were not destroyed. Check that a worker with that key directory runs and removes them.
 
 ## Roles
@@ -78,7 +78,7 @@ Gates, where people approve what comes next.
     expect(renderMarkdown(reportOf(finishedSwitchover().left(text).terminatedAt(68_499)))).toContain(`- ${text}\n`);
   });
 
-  it('never says that nothing is left beside a token that is kept, and tells each fact about it once', () => {
+  it('never says that no work is left beside a token that is kept, and gives each fact about it once', () => {
     const later =
       'Later: the next run on payments deletes the operation token of west, which stays sealed in the record until west is a DR secondary again.';
     const ended = report(finishedSwitchover());
@@ -97,7 +97,7 @@ Gates, where people approve what comes next.
     expect(closed.split(later)).toHaveLength(2);
   });
 
-  it('tells a small run in full', () => {
+  it('shows a small run in full', () => {
     const demotion = {
       ...{ type: 'demotePrimary', step: { name: 'Demote east', number: 1 }, input: { cluster: 'east' } },
       ...{ scheduledAt: 1_000, endedAt: 2_000, tries: 2 },
@@ -130,7 +130,7 @@ Gates, where people approve what comes next.
     expect(text).toMatch(/\| east \|.*\| primary, running, WAL 4711 \| secondary, stream-wals, WAL 42 \|/);
   });
 
-  it('is no plain success where a failover may have lost data or leaves no DR protection', () => {
+  it('is no plain success if a failover may have lost data or leaves no DR protection', () => {
     const done = report(
       new RunBuilder([], [], 'drFailover').ended(20, 'completed', { result: { from: 'east', to: 'west' } }),
     );
@@ -144,7 +144,7 @@ Gates, where people approve what comes next.
     expect(tone({ withoutDrProtection: { from, totalMs: 5 } })).toBe('good');
   });
 
-  it('names of those who ordered a take-over the last, as the last', () => {
+  it('names the last of those who ordered a take-over as the last', () => {
     const ordered = (name: string, at: number) =>
       ({ kind: 'control', control: 'take-over', at: when(at), by: { name, how: 'signed' }, reason: name }) as const;
     const became = { kind: 'became-failover', at: when(3) } as const;
@@ -156,7 +156,7 @@ Gates, where people approve what comes next.
     expect(text).toContain('| opened | no one | 01:00:00 | ended by the take-over |');
   });
 
-  it('lets nothing that people wrote become layout, a link or HTML', () => {
+  it('keeps text of people from becoming layout, a link or HTML', () => {
     const reason = '# big\n| a | b | [x](javascript:1) <script>1</script> `code` *bold* _it_ ~no~ DR_TOKEN &lt;';
     const markdown = renderMarkdown(report(new RunBuilder([], [], 'drSwitchover', { ...INPUT, reason })));
     expect(markdown).toContain(
@@ -170,7 +170,7 @@ describe('HTML', () => {
   const tags = (html: string): Set<string> =>
     new Set([...html.matchAll(/<\/?([a-z0-9!]+)/gi)].map(([, name]) => name ?? ''));
 
-  it('escapes every text, wherever it stands', () => {
+  it('escapes every text, in every place', () => {
     const evil = `"><img src=x onerror=alert(1)>'</style><script>&`;
     const infect = (value: unknown): unknown => {
       if (typeof value === 'string') return `${value}${evil}`;
@@ -199,14 +199,14 @@ describe('HTML', () => {
     expect(html).toContain('&#60;img src=x onerror=alert(1)&#62;');
   });
 
-  it('is one page that loads and runs nothing', () => {
+  it('is one page that loads and runs no other resource', () => {
     const html = renderHtml(report(finishedSwitchover()));
     expect(html).toContain(`content="default-src 'none'; style-src 'unsafe-inline'"`);
     expect(html).not.toMatch(/<script|<link|<iframe|\son[a-z]+=|url\(|@import|\ssrc=/);
     expect(html.match(/<section/g)).toHaveLength(14);
   });
 
-  it('folds what holds, lists its contents, and names what the inventory wants', () => {
+  it('collapses what holds, lists its contents, and names the objectives of the inventory', () => {
     const objectives = [
       { objective: 'outage', atMost: 5_000, observed: 9_400, verdict: 'missed' },
       { objective: 'loss', atMost: 0, observed: 0, verdict: 'met' },
@@ -246,7 +246,7 @@ describe('HTML', () => {
   });
 });
 
-it.each(['envelopes', 'approvals', 'failure', 'sealed'])('no rendering shows what a signal held: %s', (place) => {
+it.each(['envelopes', 'approvals', 'failure', 'sealed'])('no rendering shows the content of a signal: %s', (place) => {
   const secret = 'canary7f3a9b1c5d2e8f604132';
   const plant = (specification: ActivitySpecification): ActivitySpecification => {
     const { type, input, result } = specification;
@@ -315,7 +315,7 @@ describe('report files', () => {
     }
   });
 
-  it('leave nothing behind where they cannot be written', async () => {
+  it('leave no file behind if they cannot be written', async () => {
     await mkdir(join(folder(), '0c1d-run.json', 'in-the-way'), { recursive: true });
     await expect(writeReportFiles(whole, directory)).rejects.toThrow();
     expect(await readdir(folder())).toEqual(['0c1d-run.json']);

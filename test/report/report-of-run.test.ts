@@ -25,7 +25,7 @@ const read = (more: Partial<ActivitySpecification>): ActivitySpecification => ({
 describe('a finished switchover', () => {
   const report = reportOf(finishedSwitchover().build());
 
-  it('tells outcome, plan, loss, tokens, people and final state', () => {
+  it('shows outcome, plan, loss, tokens, people and final state', () => {
     expect(report).toMatchObject({
       ...IDENTITY,
       ...{ runbook: 'drSwitchover', deployment: 'payments', outcome: 'completed', reason: PLAN.reason },
@@ -71,12 +71,12 @@ describe('a finished switchover', () => {
   });
 });
 
-it('steps that begin at the same time stand in their order, whichever worker was first', () => {
+it('steps that begin at the same time appear in their order, whichever worker was first', () => {
   const step = (number: number, startedAt: number) => read({ step: { name: 'S', number }, startedAt });
   expect(reportOf(new RunBuilder([step(2, 20), step(1, 30)]).build()).steps.map(position)).toEqual(['1 S', '2 S']);
 });
 
-describe('what activities observed', () => {
+describe('the observations of activities', () => {
   it('has no gap in any recorded history', () => {
     const observed = recordedHistories().flatMap((file) =>
       readHistory(historyFromJSON(JSON.parse(historyText(file)))).activities.map(
@@ -91,7 +91,7 @@ describe('what activities observed', () => {
   });
 });
 
-it('several tokens of one cluster that became the same are told once', () => {
+it('several tokens of one cluster with the same fate are listed once', () => {
   const disposals = ['west', 'west', 'east'].map((cluster) => ({
     cluster,
     state: cluster === 'west' ? 'deleted' : 'kept',
@@ -111,7 +111,7 @@ it('retries are counted, and shown as one activity with the observed value of th
   ]);
 });
 
-it('each attempt that an operator decided on has a line, with what was decided', () => {
+it('each attempt that an operator decided on has a line, with the decision', () => {
   const bob = { name: 'bob', how: 'claimed' } as const;
   const failure = { code: 'UNREACHABLE', message: 'no connection' };
   const observations = [{ cluster: 'west', dr: { mode: 'primary' } }];
@@ -131,7 +131,7 @@ it('each attempt that an operator decided on has a line, with what was decided',
   expect(report.outcome).toBe('running');
 });
 
-it('steps without activities have their line, and what a step said of its end counts', () => {
+it('steps without activities have their line, and the note of a step about its end counts', () => {
   const ended = { kind: 'step-ended', attempt: 1 } as const;
   const facts: RunFact[] = [
     { ...ended, at: when(95), step: 'Read', number: 1, startedAt: when(10), outcome: 'already' },
@@ -156,8 +156,8 @@ describe('the end of a run', () => {
     expect(reportOf(run().build(95)).endedAt).toBe(iso(90));
   });
 
-  it('that refused itself is its own word, also where Temporal shows a failure', () => {
-    const run = new RunBuilder().ended(20, 'refused').failed(30, 'PRECONDITION_FAILED', 'Nothing was touched.');
+  it('that refused itself has its own word, also if Temporal shows a failure', () => {
+    const run = new RunBuilder().ended(20, 'refused').failed(30, 'PRECONDITION_FAILED', 'Nothing was changed.');
     expect(reportOf(run.build())).toMatchObject({ outcome: 'refused', findings: [] });
   });
 
@@ -188,7 +188,7 @@ describe('the end of a run', () => {
     );
   });
 
-  it('that failed before it could say anything is told with the failure', () => {
+  it('that failed before it could report is shown with the failure', () => {
     const run = new RunBuilder().failed(30, 'INVALID_INPUT', 'to: must be a cluster.');
     expect(reportOf(run.build()).findings).toMatchObject([
       { code: 'run-failed', text: 'The run failed with INVALID_INPUT: to: must be a cluster.' },
@@ -203,7 +203,7 @@ describe('the end of a run', () => {
     expect(JSON.stringify(report)).not.toContain('canary-7f3a');
   });
 
-  it('by termination: what Temporal never took is not ordered', () => {
+  it('by termination: steps that Temporal never accepted are not ordered', () => {
     const step = { name: 'Demote east', number: 2 };
     const run = new RunBuilder([
       read({ type: 'runHook', endedAt: 20 }),
@@ -219,7 +219,7 @@ describe('the end of a run', () => {
 
 const SCHEMA = join(__dirname, '..', '..', 'docs', 'report.schema.json');
 
-it('docs/report.schema.json is made from the schema of the sources (UPDATE_DOCS=1 writes it anew)', () => {
+it('docs/report.schema.json is made from the schema of the sources (UPDATE_DOCS=1 writes it again)', () => {
   const text = `${JSON.stringify(z.toJSONSchema(reportSchema), undefined, 2)}\n`;
   if (process.env['UPDATE_DOCS'] === '1') writeFileSync(SCHEMA, text);
   expect(readFileSync(SCHEMA, 'utf8')).toBe(text);

@@ -43,7 +43,7 @@ describe('a failed activity', () => {
 });
 
 describe('the end of a history', () => {
-  it('says how the run was closed, and which activities Temporal took', () => {
+  it('shows how the run was closed, and which activities Temporal accepted', () => {
     expect(tailOf(history(scheduled('runHook')))).toBeUndefined();
     const terminated = { workflowExecutionTerminatedEventAttributes: { reason: 'enough' }, principal: { name: 'mia' } };
     expect(tailOf(history(scheduled('runHook'), scheduled('runHook'), terminated))).toEqual({

@@ -59,7 +59,7 @@ async function operationToken(header?: string): Promise<string> {
   return decoded(encoded, started.textAt('otp'));
 }
 
-describe('held to what a real server answered', () => {
+describe('compared with the answers of a real server', () => {
   beforeEach(() => start());
 
   it('answers right calls and wrong ones', async () => {
@@ -77,7 +77,7 @@ describe('held to what a real server answered', () => {
   });
 });
 
-it('an operation token works on its own cluster while that is a DR secondary, and lives again after a demotion', async () => {
+it('an operation token works on its own cluster while that is a DR secondary, and is valid again after a demotion', async () => {
   await start();
   const token = await operationToken();
   expect(token).toMatch(/^hvs\.[A-Za-z0-9]{24}$/);
@@ -96,7 +96,7 @@ it('an operation token works on its own cluster while that is a DR secondary, an
   expect([await remove(), await remove()]).toEqual([204, 403]);
 });
 
-it('shares that are given at once are taken one after the other, in the one slot that root tokens have too', async () => {
+it('shares that are given at once are processed one after the other, in the one slot that root tokens have too', async () => {
   await start();
   const nonce = (await call(west, 'POST', `${BASE}/attempt`)).textAt('nonce');
   expect((await call(west, 'GET', 'sys/generate-root/attempt')).at('nonce')).toBe(nonce);

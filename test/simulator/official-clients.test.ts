@@ -52,7 +52,7 @@ describe('sys/health', () => {
     },
   );
 
-  it('shows performance standbys where the topology wants them', async () => {
+  it('shows performance standbys if the topology wants them', async () => {
     const clusters = [
       { name: 'one', performanceStandbys: true },
       { name: 'two', performanceStandbys: true },
@@ -112,7 +112,7 @@ describe('the method LIST', () => {
   });
 });
 
-describe('what clients of other people call, and what is refused', () => {
+describe('calls of other clients, and refusals', () => {
   const asRoot = (method: string, path: string, body?: object, node = 0) =>
     call(east, method, path, { token: east.rootToken, body, node });
   const as = (token: string) => (method: string, path: string, body?: object) =>
@@ -125,7 +125,7 @@ describe('what clients of other people call, and what is refused', () => {
     return as(east.createToken({ policies: [name] }));
   };
 
-  it('sys/mounts tells the engines, and sys/decode-token reads an encoded token without a token', async () => {
+  it('sys/mounts lists the engines, and sys/decode-token reads an encoded token without a token', async () => {
     const mounts = await asRoot('GET', 'sys/mounts');
     expect(mounts.at('data', 'kv/')).toMatchObject({ type: 'kv', options: { version: '1' }, local: false });
     expect(mounts.at('kv/')).toEqual(mounts.at('data', 'kv/'));
@@ -163,7 +163,7 @@ describe('what clients of other people call, and what is refused', () => {
       expect(inherited.at('auth')).toMatchObject({ policies: ['root'], lease_duration: 0 });
     });
 
-    it('refuses what gives a caller more than it has', async () => {
+    it('refuses a token with more rights than its caller', async () => {
       const creator = withRules('creator', { 'auth/token/create': ['update'], 'kv/*': ['read'] });
       const refused: [object, string][] = [
         [{ policies: ['other'] }, 'child policies must be subset of parent'],
@@ -235,7 +235,7 @@ describe('what clients of other people call, and what is refused', () => {
     });
   });
 
-  it('a key that stands twice in a JSON document is refused before anything else', async () => {
+  it('a key that occurs twice in a JSON document is refused before anything else', async () => {
     for (const body of ['{"a":1,"b":{"c":"}"},"a":1}', '{"a":[{"x\\"":1,"x\\"":2}]}'])
       expect((await call(east, 'POST', 'kv/twice', { body })).status).toBe(500);
     const once = '{"a":{"a":"\\"a\\":"},"b":[{"a":1},{"a":1}]}';
@@ -322,14 +322,14 @@ describe('a cluster that joins a set', () => {
     });
   });
 
-  it('has its standbys sealed at once where a test wants it', async () => {
+  it('has its standbys sealed at once if a test wants it', async () => {
     await joined(0, async (cluster) => {
       expect(sealed(cluster)).toBe(4);
       expect((await call(cluster, 'GET', 'sys/seal-status', { node: 1 })).at('sealed')).toBe(true);
     });
   });
 
-  it('loses its active node where people seal most of the nodes: that ends their raft', async () => {
+  it('loses its active node if people seal most of the nodes: that ends their raft', async () => {
     await joined(0, async (cluster) => {
       for (const index of [1, 2, 3]) cluster.sealNode(index);
       expect(cluster.snapshotState().activeNode).toBeUndefined();

@@ -55,7 +55,7 @@ describe('the program', () => {
       expect(printed).not.toContain(secret);
   });
 
-  it('lets an operator with the token disturb it, and nobody else', async () => {
+  it('lets an operator with the token disturb it, and no other client', async () => {
     expect((await control('kill/west', 'wrong')).status).toBe(403);
     const west = () => running.service.cluster('west').snapshotState();
     for (const [command, seen] of [

@@ -36,7 +36,7 @@ const inStep = (secondary: string, primary: string) =>
     return below.merkleRoot === above.merkleRoot && below.lastRemoteWal === above.lastWal;
   });
 
-it('a write is on the secondary after the stream delay, and never after a demotion: the roots tell', async () => {
+it('a write is on the secondary after the stream delay, and never after a demotion: the roots show it', async () => {
   await start({ timing: { streamDelayMs: 60_000 } });
   const before = state('east').dr.lastWal;
   expect(cluster('east').write('secret/x', { n: 1 })).toBe(before + 1n);
@@ -75,7 +75,7 @@ it('a promotion empties the DR secondaries, keeps the performance ones, and leav
   expect((await make()).status).toBe(200);
 });
 
-it('a secondary says 0 as last_remote_wal until a write streams, and never streams with an older version', async () => {
+it('a secondary reports 0 as last_remote_wal until a write streams, and never streams with an older version', async () => {
   await startApart({}, {}, { version: '1.20.0+ent' });
   for (const name of ['b', 'c']) await join('dr', cluster('a'), cluster(name));
   await eventually(() => state('b').dr.state === 'stream-wals');
@@ -97,7 +97,7 @@ it('a demoted cluster follows no addresses', async () => {
   expect((await follow('east', cluster('west').clusterAddress)).status).toBe(400);
 });
 
-it('a paths filter removes what it newly leaves out, and brings what it newly lets in', async () => {
+it('a paths filter removes newly excluded data, and brings newly included data', async () => {
   await start();
   const [east, west, north] = [cluster('east'), cluster('west'), cluster('north')];
   const filter = (mode: string) =>

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-it('every endpoint asks for its credential, takes no other method, and is refused in a namespace', async () => {
+it('every endpoint requires its credential, accepts no other method, and is refused in a namespace', async () => {
   expect(ENDPOINTS).toHaveLength(34);
   const token = east.rootToken;
   for (const { method, path, status } of ENDPOINTS) {
@@ -35,13 +35,13 @@ it('every endpoint asks for its credential, takes no other method, and is refuse
   }
 });
 
-it('nobody is given the port of a node that is away: it finds it free when it comes back', () => {
+it('the port of a node that is away is kept free for its return', () => {
   const ports = east.nodes.map(({ address }) => Number(new URL(address).port));
   // Where systems begin to give out ports by themselves.
   expect(ports.filter((port) => port < 1_024 || port >= 32_768)).toEqual([]);
 });
 
-it('what a standby passed on can get lost: the effect is there, and the answer denies it', async () => {
+it('a request that a standby forwarded can get lost: the effect is there, and the answer denies it', async () => {
   const base = 'sys/generate-root/attempt';
   const lost = service.faults.add({ cluster: 'east', endpoint: /./, action: 'break-forwarding' });
   const started = async () => (await call(east, 'GET', base)).at('started');
@@ -53,7 +53,7 @@ it('what a standby passed on can get lost: the effect is there, and the answer d
   expect((await call(east, 'DELETE', base)).status).toBeLessThan(300);
 });
 
-it('a rate-limit quota counts on each node by itself, also what a standby passes on, and the longer path counts alone', async () => {
+it('a rate-limit quota counts on each node by itself, also requests that a standby forwards, and the longer path counts alone', async () => {
   const { rootToken: token } = east;
   const quota = (method: string, name: string, more: object = {}) =>
     call(east, method, `sys/quotas/rate-limit/${name}`, { token, ...more });
@@ -108,7 +108,7 @@ it('a role change restarts the cluster: for a while 500, 503 or no answer, and s
   }
 });
 
-it('a seed makes everything that is chosen at random the same again; indexes are plain integers beyond 2^53', async () => {
+it('a seed makes every random choice the same again; indexes are plain integers beyond 2^53', async () => {
   const describeRun = async (seed: number): Promise<unknown> => {
     const clusters = [{ name: 'a', nodes: 1, firstWal: '18014398509481985' }, { name: 'b' }];
     const run = await startSimulatedService({ seed, clusters, dr: [{ primary: 'a', secondaries: ['b'] }] });
@@ -127,7 +127,7 @@ it('a seed makes everything that is chosen at random the same again; indexes are
   expect(await describeRun(4)).not.toEqual(first);
 });
 
-describe('what a client may send', () => {
+describe('an arbitrary request of a client', () => {
   const expectUnharmed = async () => {
     expect((await call(east, 'GET', 'sys/health')).status).toBe(200);
     expect(east.snapshotState().dr.mode).toBe('primary');
@@ -138,14 +138,14 @@ describe('what a client may send', () => {
     return text(socket);
   };
 
-  it('beyond 32 MiB of body is answered with 413: nothing else happens, and the service lives', async () => {
+  it('beyond 32 MiB of body is answered with 413, without another effect, and the service keeps running', async () => {
     const body = `{"force":false,"padding":"${'x'.repeat(33 * 1024 * 1024)}"}`;
     const answer = await call(east, 'POST', `${DR}/primary/demote`, { token: east.rootToken, body });
     expect(answer.status).toBe(413);
     await expectUnharmed();
   });
 
-  it('may be no address at all, or end in the middle: the service lives', async () => {
+  it('may have an invalid address, or end in the middle, and the service keeps running', async () => {
     const headers = 'HTTP/1.1\r\nhost: node\r\nconnection: close\r\n';
     expect(await raw(`GET // ${headers}\r\n`)).toMatch(/^HTTP\/1.1 403 /);
     expect(await raw(`GET http://[ ${headers}\r\n`)).toMatch(/^HTTP\/1.1 400 /);
@@ -154,7 +154,7 @@ describe('what a client may send', () => {
   });
 });
 
-it('a storage counts local writes in the whole index only, and hands out nothing that its log no longer has', () => {
+it('a storage counts local writes in the whole index only, and sends no data that its log no longer has', () => {
   const storage = new Storage(10n);
   const secret = { type: 'secret', data: {} } as const;
   for (const key of ['data/x', 'token/x', 'local/x']) storage.write(key, secret, 0);

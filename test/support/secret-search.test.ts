@@ -62,7 +62,7 @@ it('finds the bytes of a key share at every offset among other bytes', () => {
   );
 });
 
-it('finds it in hidden members of errors, names, maps, sets and UTF-16, and nothing where there is nothing', () => {
+it('finds it in hidden members of errors, names, maps, sets and UTF-16, and has no false finding', () => {
   const secret = 'hvs.TheSecretOfTheError';
   const hidden = Object.defineProperty(new Error('x'), 'response', { value: { headers: { token: secret } } });
   const ring: Record<string, unknown> = { deep: new Map([['k', new Set([{ [Symbol('s')]: secret }])]]) };

@@ -44,7 +44,7 @@ describe('answers', () => {
   });
 
   it.each(['0001-01-01T00:00:00Z', '1970-01-01T00:00:00Z', '-62135596800', '', 0, null])(
-    'the time %j means never, wherever it stands',
+    'the time %j means never, in every field',
     async (never) => {
       const peer = { node_id: 'west', connection_status: 'disconnected', last_heartbeat: never };
       const dr = { mode: 'primary', last_reindex_epoch: never, secondaries: [peer] };
@@ -108,7 +108,7 @@ describe('answers', () => {
     expect(await client.sys.replicationStatus()).toEqual({ dr: unsupported, performance: unsupported });
   });
 
-  it('health is data with each status of a node, and an error where a quota or an override answers', async () => {
+  it('health is data with each status of a node, and an error if a quota or an override answers', async () => {
     const json = { initialized: true, sealed: false, standby: true };
     for (const status of [200, 429, 472, 473, 474, 501, 503, 530]) {
       node.on('GET sys/health', { status, json });
@@ -201,7 +201,7 @@ describe('parseFirstDocument', () => {
     expect(value).toEqual({ w: BigInt(UINT64_MAX), f: 1.5, n: -3 });
   });
 
-  it.each(['', 'ok', '{"a":', ']', '{"a":1'])('refuses what begins no document: %s', (text) => {
+  it.each(['', 'ok', '{"a":', ']', '{"a":1'])('refuses a text that begins no document: %s', (text) => {
     expect(() => parseFirstDocument(text)).toThrow();
   });
 });

@@ -68,7 +68,7 @@ describe('a CA file is accepted', () => {
     ['cut off at the end', pem('root') + pem('issuing').slice(0, 200), 'certificate 2 of 2 is damaged'],
     ['with bytes behind it', pem('root') + block(`${body('issuing')}AAAA`), 'certificate 2 of 2 is damaged'],
     ['with another label', pem('root') + pem('issuing').replaceAll('CERT', 'X509 CERT'), 'has the label X509 CERT'],
-  ])('with one certificate %s among good ones, which is told', async (_name, caFile, told) => {
+  ])('with one certificate %s among good ones, which is reported', async (_name, caFile, told) => {
     const { client, file } = await reach(CHAIN, caFile);
     expect(await client.dr.status()).toEqual({ mode: 'disabled' });
     expect(await client.dr.status()).toEqual({ mode: 'disabled' });
@@ -77,7 +77,7 @@ describe('a CA file is accepted', () => {
   });
 });
 
-describe('what the official client refuses stays refused', () => {
+describe('a file that the official client refuses stays refused', () => {
   it.each<[string, readonly string[], string, string]>([
     ['a CA with the same name and another key', CHAIN, 'same-name', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY'],
     ['a trusted server that vouches for another', ['by-server', 'server', 'issuing'], 'server', 'INVALID_PURPOSE'],
@@ -114,7 +114,7 @@ describe('what the official client refuses stays refused', () => {
   });
 });
 
-describe('a refusal names the name that was asked for, the names of the certificate, and what to do', () => {
+describe('a refusal shows the requested name, the names of the certificate, and what to do', () => {
   it.each<[string, readonly string[], string | undefined, readonly RegExp[]]>([
     [
       'another name',
@@ -148,7 +148,7 @@ describe('a refusal names the name that was asked for, the names of the certific
     }
   });
 
-  it('the certificate of its issuer in the CA file, if its time is over', async () => {
+  it('the certificate of its issuer in the CA file, if it has expired', async () => {
     const { client } = await reach(['server'], pem('self-signed', 'expired-issuing'));
     const { observed } = await failureOf(client.dr.status());
     expect(observed).toMatch(/ca\.pem, certificate 2 of 2 \("Example Issuing CA 1"\) expired on 20\d\d-/);
@@ -157,7 +157,7 @@ describe('a refusal names the name that was asked for, the names of the certific
   it('plain HTTP behind an https address', async () => {
     const { address } = await cluster.node();
     const failure = await failureOf(cluster.client([address.replace('http:', 'https:')]).dr.status());
-    expect(failure.observed).toMatch(/^127\.0\.0\.1 shows no certificate: what answers there does not speak TLS/);
+    expect(failure.observed).toMatch(/^127\.0\.0\.1 shows no certificate: the server there does not speak TLS/);
     expect(failure.next).toContain('tls_disable');
   });
 
@@ -182,14 +182,14 @@ describe('a refusal names the name that was asked for, the names of the certific
     server.close();
   });
 
-  it('nothing else: a node that does not speak is unreachable', async () => {
+  it('nothing else: a node that does not respond is unreachable', async () => {
     const silent = createServer((socket) => socket.destroy());
     const address = `https://127.0.0.1:${await listenOnLoopback(silent)}`;
     expect((await failureOf(cluster.client([address]).dr.status())).code).toBe('UNREACHABLE');
     silent.close();
   });
 
-  it('one node of several is told too when no node leads', async () => {
+  it('one node of several is reported too when no node leads', async () => {
     const { node, file } = await reach(['other-name', 'issuing'], pem('root'));
     const standby = await cluster.node();
     standby.standby('');
@@ -201,7 +201,7 @@ describe('a refusal names the name that was asked for, the names of the certific
   });
 });
 
-describe('a CA file without a usable certificate is refused with what it holds', () => {
+describe('a CA file without a usable certificate is refused with its contents named', () => {
   const utf16 = Buffer.from(`${BOM}${pem('root')}`, 'utf16le');
   it.each<[string, string | Buffer, RegExp]>([
     ['nothing', ' \n', /it is empty/],

@@ -39,7 +39,7 @@ describe('the choice of the node', () => {
     expect(second.requests).toHaveLength(3);
   });
 
-  it('asks again for the active node after it was told to forget it', async () => {
+  it('asks again for the active node after it was ordered to forget it', async () => {
     first.on(STATUS, disabled);
     second.on(STATUS, disabled);
     const client = bothClient();
@@ -51,7 +51,7 @@ describe('the choice of the node', () => {
     expect(await client.activeNode()).toBe(first.address);
   });
 
-  it('asks another node for the health of the cluster where the first is sealed, and tells of the sealed one alone', async () => {
+  it('asks another node for the health of the cluster if the first is sealed, and reports the sealed one alone', async () => {
     const sealed = { status: 503, json: { initialized: true, sealed: true, version: '1.21.4' } };
     first.on('GET sys/health', sealed);
     const serves = { status: 200, json: { initialized: true, sealed: false, cluster_id: 'c', version: '1.21.4' } };
@@ -62,7 +62,7 @@ describe('the choice of the node', () => {
     expect(await bothClient().sys.health()).toMatchObject({ sealed: true, status: 503 });
   });
 
-  it('waits for no silent node alone where each speaks for itself', async () => {
+  it('waits for no unresponsive node alone if each reports only itself', async () => {
     const third = await cluster.node();
     const client = cluster.client([first.address, second.address, third.address]);
     const health = { json: { initialized: true, sealed: false, cluster_id: 'c', version: '1.21.4' } };
@@ -77,7 +77,7 @@ describe('the choice of the node', () => {
     expect(await failureOf(cancelled)).toMatchObject({ code: 'REQUEST_CANCELLED' });
   });
 
-  it('reads the node that led last while all are asked who leads, and takes its word only where they name it', async () => {
+  it('reads the node that led last while all are asked who leads, and accepts its answer only if they name it', async () => {
     first.on(STATUS, disabled);
     second.on(STATUS, disabled);
     const client = bothClient();
@@ -115,7 +115,7 @@ describe('the choice of the node', () => {
     expect(questions()).toBe(3);
   });
 
-  it('takes what a read asks anyway for the word of the leader, and for the agreement of all until that is forgotten', async () => {
+  it('uses a read that is due anyway as the answer of the leader, and for the agreement of all until that is forgotten', async () => {
     second.on(STATUS, disabled);
     const client = bothClient();
     const read = (of: 'itself' | 'every node', said = true) =>
@@ -140,7 +140,7 @@ describe('the choice of the node', () => {
     expect(questions()).toEqual([4, 4]);
   });
 
-  it('finds the active node in time although another node is silent', async () => {
+  it('finds the active node in time although another node does not respond', async () => {
     first.on('GET sys/leader', { action: 'hang' });
     expect(await bothClient().activeNode()).toBe(second.address);
   });
@@ -179,9 +179,9 @@ describe('the choice of the node', () => {
     expect(await failureOf(client.dr.status())).toMatchObject({ code: 'UNREACHABLE', outcomeKnown: true });
   });
 
-  describe('where nodes advertise an address that is not listed', () => {
+  describe('if nodes advertise an address that is not listed', () => {
     const advertised = 'https://vault.corp.example:8200';
-    it('finds the node that says that it leads, whatever all of them name', async () => {
+    it('finds the node that reports itself as leader, whatever all of them name', async () => {
       const leads = { ha_enabled: true, is_self: true, leader_address: advertised };
       first.standby(advertised);
       second.on('GET sys/leader', { json: leads });
@@ -193,7 +193,7 @@ describe('the choice of the node', () => {
       ['its own name for this machine', 'https://localhost:8200'],
       ['a listed address with another port', 'https://127.0.0.1:1'],
       ['a variable that nobody replaced', 'https://$(POD_IP):8200'],
-    ])('waits for a leader while standbys name %s, tells both facts, and sends nothing', async (_, named) => {
+    ])('waits for a leader while standbys name %s, reports both facts, and sends no request', async (_, named) => {
       first.standby(named).on(DEMOTE, { status: 204 });
       second.standby('').on(DEMOTE, { status: 204 });
       const notYet = { code: 'NO_ACTIVE_NODE', retryable: true, outcomeKnown: true, next };
@@ -205,7 +205,7 @@ describe('the choice of the node', () => {
       expect([first.calls, second.calls]).toEqual([[], []]);
     });
 
-    it('waits also where another node is sealed or broken', async () => {
+    it('waits also if another node is sealed or broken', async () => {
       const third = await cluster.node();
       first.on('GET sys/leader', unavailable);
       second.on('GET sys/leader', { status: 500, json: { errors: ['internal error'] } });
@@ -215,7 +215,7 @@ describe('the choice of the node', () => {
     });
   });
 
-  it('takes a node that has no high availability as active', async () => {
+  it('treats a node without high availability as active', async () => {
     first.on('GET sys/leader', { json: { ha_enabled: false, is_self: false, leader_address: '' } });
     expect(await cluster.client([first.address]).activeNode()).toBe(first.address);
   });
@@ -261,7 +261,7 @@ describe('the choice of the node', () => {
     expect(first.calls).toEqual([]);
   });
 
-  describe('beside a sealed standby, which says nothing of the others,', () => {
+  describe('beside a sealed standby, which reports only itself,', () => {
     let third: ScriptedServer;
     beforeEach(async () => {
       third = await cluster.node();
@@ -286,7 +286,7 @@ describe('the choice of the node', () => {
       expect(third.calls).toEqual([DEMOTE]);
     });
 
-    it('and nodes that are away, the reason may pass, and names what each said', async () => {
+    it('and nodes that are away, the reason may pass, and the error has the answer of each', async () => {
       const client = await losingItsLeader();
       await third.stop();
       const observed = [second, first, third].map(
@@ -297,7 +297,7 @@ describe('the choice of the node', () => {
       expect(await failureOf(client.dr.status())).toMatchObject({ ...passing, observed: expect.any(String) as string });
     });
 
-    it('a change that it may have taken, before it was sealed, is not sent on', async () => {
+    it('a change that it may have accepted, before it was sealed, is not sent on', async () => {
       const client = await losingItsLeader();
       // As a proxy before the node gives it: without the errors of the service.
       first.on(DEMOTE, { status: 503, json: {} });
@@ -309,7 +309,7 @@ describe('the choice of the node', () => {
       expect(third.calls).toEqual([]);
     });
 
-    it('a change that the one that led answers as sealed is not sent on: it may have taken it before', async () => {
+    it('a change that the former leader answers as sealed is not sent on: it may have accepted it before', async () => {
       const client = cluster.client([second.address, third.address]);
       second.on(DEMOTE, unavailable).on('GET sys/seal-status', { json: { sealed: true } });
       expect(await failureOf(client.dr.primary.demote())).toMatchObject({ code: 'SERVICE_SEALED', retryable: true });
@@ -351,7 +351,7 @@ describe('the choice of the node', () => {
       expect(sent?.headers['x-vault-token']).toBe('tok');
     });
 
-    it('tell who leads: the next call goes to the node that took the first', async () => {
+    it('name the leader: the next call goes to the node that took the first', async () => {
       second.on(PROMOTE, redirectTo(first.address)).on(DEMOTE, { status: 204 });
       first.on(PROMOTE, { status: 204 }).on(DEMOTE, { status: 204 });
       const client = bothClient();
@@ -364,7 +364,7 @@ describe('the choice of the node', () => {
       ['a reset', { action: 'reset' }],
       ['500', { status: 500 }],
       ['503', unavailable],
-    ] as const)('tell whom to ask next: %s of a standby without a part in it ends no change', async (_, reply) => {
+    ] as const)('name the next node to ask: %s of a standby without a part in it ends no change', async (_, reply) => {
       const third = await cluster.node();
       third.standby(second.address).on(PROMOTE, reply);
       second.on(PROMOTE, redirectTo(first.address));
@@ -397,7 +397,7 @@ describe('the choice of the node', () => {
       expect(elsewhere.requests).toEqual([]);
     });
 
-    it('no change may be passed on by a standby, and a read may', async () => {
+    it('no change may be forwarded by a standby, and a read may', async () => {
       second.on(PROMOTE, { status: 204 }).on(STATUS, disabled);
       await promote();
       await bothClient().dr.status();

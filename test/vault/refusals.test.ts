@@ -41,7 +41,7 @@ describe('refusals', () => {
     expect(failure.message).toBe(`${STATUS} at ${node.address}: ${status}: first reason; 1 error occurred: * second`);
   });
 
-  it('tells when to come back', async () => {
+  it('has the time to wait before the next try', async () => {
     node.on(STATUS, { status: 429, headers: { 'retry-after': '7' }, json: { errors: [] } });
     expect(await failureOf(client.dr.status())).toMatchObject({ retryAfterMs: 7_000, retryable: true });
     const now = Date.parse('2026-01-10T08:00:00Z');
@@ -71,16 +71,16 @@ describe('refusals', () => {
 
   it.each([
     ['NOT_CAUGHT_UP for an unsealed node', { json: { initialized: true, sealed: false } }, 'NOT_CAUGHT_UP'],
-    ['NOT_CAUGHT_UP where the seal cannot be read', { action: 'reset' }, 'NOT_CAUGHT_UP'],
+    ['NOT_CAUGHT_UP if the seal cannot be read', { action: 'reset' }, 'NOT_CAUGHT_UP'],
     ['SERVICE_SEALED for a sealed node', { json: { initialized: true, sealed: true } }, 'SERVICE_SEALED'],
-  ] as const)('takes 503 of a DR promote as %s', async (_, seal, code) => {
+  ] as const)('reads 503 of a DR promote as %s', async (_, seal, code) => {
     node.on(PROMOTE, { status: 503, json: { errors: ['Vault is sealed, use force'] } }).on(SEAL, seal);
     const failure = await failureOf(client.dr.secondary.promote({ drOperationToken }));
     expect(failure).toMatchObject({ code, outcomeKnown: true, retryable: true, httpStatus: 503 });
     expect(node.calls.filter((call) => call === PROMOTE)).toHaveLength(1);
   });
 
-  it('does not believe a text that says sealed', async () => {
+  it('does not trust a text that says sealed', async () => {
     node.on(STATUS, { status: 503, json: { errors: ['Vault is sealed'] } }).on(SEAL, { json: { sealed: false } });
     expect(await failureOf(client.dr.status())).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
   });

@@ -56,7 +56,7 @@ describe('a request', () => {
     silent.close();
   });
 
-  it('does not read an answer over 1 MiB, which blocks the worker, except a paths filter; none without end', async () => {
+  it('does not read an answer over 1 MiB, which blocks the worker, except a paths filter; none without a limit', async () => {
     const padding = 'x'.repeat(1024 * 1024);
     const filter = 'GET sys/replication/performance/primary/paths-filter/an-id';
     node.on(STATUS, { json: { data: { mode: 'disabled', padding } } });
@@ -97,7 +97,7 @@ describe('a request', () => {
     ],
     ['a page with status 502', { status: 502, text: PAGE }, 'SERVICE_ERROR', 'an HTML page of "sso" with status 502'],
     ['a demand to log in', { status: 401, text: PAGE }, 'UNEXPECTED_STATUS', 'an HTML page of "sso" with status 401'],
-  ])('names what stands between it and the service: %s', async (_what, reply, code, observed) => {
+  ])('names the device between it and the service: %s', async (_what, reply, code, observed) => {
     node.on(STATUS, { ...reply, headers: { server: 'sso', 'content-type': 'text/html' } });
     const failure = await failureOf(client.dr.status());
     expect(failure).toMatchObject({ code, outcomeKnown: true });
@@ -105,14 +105,14 @@ describe('a request', () => {
     expect(failure.next).toContain('Something else than the service answered');
   });
 
-  it('names where a proxy redirects to, without the query, which may hold a secret', async () => {
+  it('names the target of a redirect of a proxy, without the query, which may hold a secret', async () => {
     node.on(STATUS, { status: 302, text: '', headers: { location: 'https://sso.corp.example/login?rd=CANARY' } });
     const failure = await failureOf(client.dr.status());
     expect(failure.observed).toBe('an answer with status 302, a redirect to https://sso.corp.example');
     expect(JSON.stringify({ ...failure, message: failure.message })).not.toContain('CANARY');
   });
 
-  it('that a page answers with 200 may or may not have changed something', async () => {
+  it('that a page answers with 200 may or may not have taken effect', async () => {
     node.on(DEMOTE, { text: PAGE });
     expect(await failureOf(client.dr.primary.demote())).toMatchObject({
       code: 'RESPONSE_INVALID',

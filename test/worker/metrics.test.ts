@@ -73,7 +73,7 @@ it('the setting opens the port, with buckets in which outages differ; without it
   }
 });
 
-it('a worker opens no port unless it is told to', () => {
+it('a worker opens no port unless it is configured', () => {
   const env = { RUNBOOKS_INVENTORY: 'inventory.yaml', RUNBOOKS_SEAL_KEYS_FILE: join(ROOT, 'package.json') };
   expect(workerSettings(env).metricsAddress).toBeUndefined();
   expect(workerSettings({ ...env, RUNBOOKS_WORKER_METRICS: '' }).metricsAddress).toBeUndefined();

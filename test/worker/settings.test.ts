@@ -42,7 +42,7 @@ describe('settings of a worker', () => {
     expect([keyring.sealingKid, keyring.derivedKey('old')?.length]).toEqual(['new', 32]);
   });
 
-  it.each([file, ''])('says where seal keys of a variable go, and makes nobody make new ones: file %j', (named) => {
+  it.each([file, ''])('says where seal keys of a variable go, and does not ask for new ones: file %j', (named) => {
     const entry = newSealKey('left').reveal();
     const refused = () => workerSettings({ ...ENV, RUNBOOKS_SEAL_KEYS: entry, RUNBOOKS_SEAL_KEYS_FILE: named });
     expect(refused).toThrow(
@@ -57,9 +57,9 @@ describe('settings of a worker', () => {
 describe('a connection to Temporal in plain text', () => {
   const plain = { TEMPORAL_ADDRESS: '0.0.0.0:1', RUNBOOKS_ALLOW_ROOT: 'yes' };
   const warning =
-    /Warning: what goes to Temporal at 0\.0\.0\.0:1 can be read and changed on the network.*TEMPORAL_TLS=true/;
+    /Warning: traffic to Temporal at 0\.0\.0\.0:1 can be read and changed on the network.*TEMPORAL_TLS=true/;
 
-  it('across the network is said by the worker before it starts, and by doctor', async () => {
+  it('across the network is reported by the worker before it starts, and by doctor', async () => {
     expect((await cli(['worker'], { env: plain })).err).toMatch(warning);
     const { out } = await cli(['doctor', '--json'], { env: plain });
     const { findings } = JSON.parse(out) as { readonly findings: readonly { readonly id: string }[] };
@@ -78,7 +78,7 @@ describe('a connection to Temporal in plain text', () => {
     { TEMPORAL_ADDRESS: 'localhost:1' },
     { TEMPORAL_TLS: 'true' },
     { TEMPORAL_API_KEY: 'makes-the-client-use-TLS' },
-  ])('is no matter where nobody can read it: %j', async (other) => {
+  ])('is allowed if no one can read it: %j', async (other) => {
     const { err } = await cli(['worker'], { env: { ...plain, ...other } });
     expect(err).toContain('RUNBOOKS_INVENTORY is not set');
     expect(err).not.toContain('on the network');

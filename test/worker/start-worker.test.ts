@@ -95,7 +95,7 @@ function settlePromiseLikeNode24(): void {
 }
 
 describe('starting a worker', () => {
-  it('refuses under a lock of this inventory an open run that does not replay; starts, and warns, where it is no runbook, holds no such lock, or is told to', async () => {
+  it('refuses under a lock of this inventory an open run that does not replay; starts, and warns, if it is no runbook, holds no such lock, or is ordered to', async () => {
     const own = `misfit-${process.pid}`;
     const lock = deploymentWorkflowId(own);
     const taskQueue = uniqueTaskQueue('misfit');
@@ -134,7 +134,7 @@ describe('starting a worker', () => {
     expect(second.keyHome).toBe(first.keyHome);
   });
 
-  it('reads the inventory again, and tells a file that it refuses in its log', async () => {
+  it('reads the inventory again, and reports a file that it refuses in its log', async () => {
     const file = join(directory, 'inventory.yaml');
     await writeFile(file, inventoryText());
     const inForce = await InventoryInForce.open(file);
@@ -170,7 +170,7 @@ describe('starting a worker', () => {
     return new Program(directory, environment, ['worker']);
   }
 
-  it('ends its process where it is refused: a supervisor must see it', async () => {
+  it('ends its process if it is refused: a supervisor must notice it', async () => {
     const refused = await program({ RUNBOOKS_KEY_STORAGE: 'memory' });
     expect(await refused.ended).toBe(3);
     expect(refused.output).toContain('Error KEY_STORAGE_REFUSED');
@@ -219,7 +219,7 @@ describe('workers of one user with one key directory, and other servers or names
   const keyDirectory = join(directory, 'shared');
   const ownKeys = { ...settings(uniqueTaskQueue('shared')), keyDirectory };
 
-  it('never touch the keys of an open run of each other; what has expired goes', async () => {
+  it('never destroy the keys of an open run of each other; expired ones are removed', async () => {
     const first = await start('', undefined, { settings: ownKeys });
     const wid = `ceremony:shared-${process.pid}`;
     const options = { taskQueue: uniqueTaskQueue('nobody'), workflowId: wid, args: [{}] };
@@ -275,10 +275,10 @@ describe('the sweeper of ceremony keys', () => {
   });
 });
 
-describe('a sweep', () => {
+describe('a sweep of the worker', () => {
   afterEach(() => jest.useRealTimers());
 
-  it('is not begun again while it is under way, and the worker waits for it when it stops', async () => {
+  it('does not start again while it is under way, and the worker waits for it when it stops', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate'] });
     const ends: (() => void)[] = [];
     const { begin, stop } = againAndAgain(() => new Promise((resolve) => void ends.push(resolve)));

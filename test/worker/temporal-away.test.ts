@@ -454,7 +454,7 @@ beforeAll(() => {
   }
 });
 
-it.each(WAYS)('%s: commands and workers say the cause and what to do', async (name, _, code, cause, next) => {
+it.each(WAYS)('%s: commands and workers name the cause and what to do', async (name, _, code, cause, next) => {
   const both = said.get(name);
   if (both === undefined) throw new Error('not asked');
   const [{ exit, ...told }, ofWorker] = await both;
@@ -474,7 +474,7 @@ it.each([
   ['readiness', 'payments'],
   ['abort', 'nobody', '--name', 'ada'],
   ['watch', 'nobody'],
-])('in a namespace that is not there, %s says so', async (...words) => {
+])('in a namespace that does not exist, %s says so', async (...words) => {
   const { message, code } = await command(
     { TEMPORAL_ADDRESS: temporalServer().address, TEMPORAL_NAMESPACE: 'prod' },
     words,
@@ -482,7 +482,7 @@ it.each([
   expect([code, message]).toEqual(['NOT_FOUND', expect.stringContaining('has no namespace "prod"')]);
 });
 
-it('with the right CA, a command reaches a server with TLS; with proxy variables of the machine, it goes past them', async () => {
+it('with the right CA, a command reaches a server with TLS; with proxy variables of the machine, it bypasses them', async () => {
   const before = process.env['https_proxy'];
   process.env['https_proxy'] = 'http://user:password@127.0.0.1:1';
   try {
@@ -496,7 +496,7 @@ it('with the right CA, a command reaches a server with TLS; with proxy variables
   }
 });
 
-it('a certificate that only workers do not accept is named as that', async () => {
+it('a certificate that only workers do not accept is reported as that', async () => {
   // The server's own certificate is a CA.
   const told = await worker(at('tls', KNOWN)());
   expect(told).toMatchObject({

@@ -128,7 +128,7 @@ describe('a writer to the namespace', () => {
 
   const dangerous = ({ name }: Call) => ['approval', 'envelopes'].includes(GUARDS[name]);
 
-  it('does nothing with a run that waits for its last approval: sealed token, approvals and plan are of that run', async () => {
+  it('cannot use a run that waits for its last approval: sealed token, approvals and plan are of that run', async () => {
     await run.people({ go: false });
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
     const { calls, approvals, plan, token } = await copied();
@@ -150,7 +150,7 @@ describe('a writer to the namespace', () => {
     expect(drPrimaries(scenario)).toEqual(['east']);
   });
 
-  it('is refused every activity that he starts alone, on both queues of the workers', async () => {
+  it('is refused every activity that they start alone, on both queues of the workers', async () => {
     const { calls } = await copied();
     const before = scenario.service.calls.length;
     const names = [...new Set(calls.map(({ name }) => name))];
@@ -174,7 +174,7 @@ describe('a writer to the namespace', () => {
     expect(scenario.service.calls.length).toBe(before);
   });
 
-  it('does nothing with what the whole run left in its history, even under its Workflow ID', async () => {
+  it('cannot use data that the whole run left in its history, even under its Workflow ID', async () => {
     await run.approve('go', 'henry');
     expect(await run.report()).toMatchObject({ outcome: 'completed', loss: { loss: 'none' } });
     const { calls, approvals } = await copied();

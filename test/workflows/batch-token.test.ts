@@ -129,7 +129,7 @@ describe('batch tokens', () => {
       await replayRun(run);
     });
 
-    it('when it is not due yet nothing is made, and the run costs few events; a Schedule may come often', async () => {
+    it('when it is not due yet no token is created, and the run costs few events; a Schedule may come often', async () => {
       const before = await kept();
       hook.posted.length = 0;
       const run = await rotate({ when: 'due' });
@@ -147,7 +147,7 @@ describe('batch tokens', () => {
       expect(tokens.identify(before.token, scenario.service.now())).toMatchObject({ type: 'batch' });
     });
 
-    it('lost answer of the creation: another one is made', async () => {
+    it('lost answer of the creation: another one is created', async () => {
       loseAnswers(scenario, { east: [CREATE] });
       const made = statuses(scenario, 'east', CREATE).length;
       expect(await (await rotate()).report()).toMatchObject({ outcome: 'completed', findings: [] });
@@ -175,7 +175,7 @@ describe('batch tokens', () => {
       await writePolicy();
     });
 
-    it('a switchover takes the rotated token: no holder is asked, no token is generated, and it costs few events', async () => {
+    it('a switchover uses the rotated token: no holder is asked, no token is generated, and it costs few events', async () => {
       const run = await scenario.start();
       await run.people({ shares: [] });
       const report = await run.report();
@@ -189,10 +189,10 @@ describe('batch tokens', () => {
     });
   });
 
-  describe('where the operation tokens come from', () => {
+  describe('the source of operation tokens', () => {
     const { it } = prepared;
 
-    it('auto falls back to the ceremony where the batch token would not outlive the run by the margin', async (held) => {
+    it('auto falls back to the ceremony if the batch token would expire too soon after the run', async (held) => {
       held.makeBatchToken('east', HOUR_MS / 4);
       const report = await (await underWay(held)).report();
 
@@ -202,7 +202,7 @@ describe('batch tokens', () => {
       await expectServiceOn(held, 'west');
     });
 
-    it('a batch run deletes what an earlier ceremony had to leave behind while its cluster was primary', async (held) => {
+    it('a batch run deletes the tokens that an earlier ceremony had to leave behind while its cluster was primary', async (held) => {
       expect(held.state('west').operationTokens).toBe(1);
       held.makeBatchToken('west');
       const run = await held.start({ to: 'east', go: 'auto', tokenSource: 'batch' });

@@ -27,7 +27,7 @@ describe('behind a load balancer that nodes name as the leader during an electio
     expectFollows(scenario, 'east', 'west');
   });
 
-  redacted.it('a switchover completes where listeners show no address without a token', async (scenario) => {
+  redacted.it('a switchover completes if listeners show no address without a token', async (scenario) => {
     const run = await scenario.start();
     await run.people();
     expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });

@@ -42,11 +42,11 @@ function streamed({ service }: Scenario): Promise<boolean> {
 const closed = (run: TestRun, after = 0) =>
   run.waitsFor('decision', ({ code, parkingNo }) => code === 'CEREMONY_CLOSED' && parkingNo > after);
 
-describe('a ceremony that nothing in hand is let in to, from version 2.0', () => {
+describe('a ceremony without a credential that is accepted, from version 2.0', () => {
   runLanes(tokens, outage, failover);
 
   tokens.it(
-    'parks with the exact line, signal and nodes; with a credential that appears, retry goes on with the shares in hand',
+    'parks with the exact line, signal and nodes; with a credential that appears, retry continues with the collected shares',
     async (scenario) => {
       useOrdinaryCredential(scenario);
       const run = await scenario.tokenCeremony();
@@ -87,7 +87,7 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
   });
 
   outage.it(
-    'a switchover says it in its plan; inside of an outage nobody is held: people go another way',
+    'a switchover says it in its plan; inside an outage the run does not block: people go another way',
     async (scenario) => {
       useOrdinaryCredential(scenario);
       const west = scenario.service.cluster('west');

@@ -101,13 +101,13 @@ describe('ceremonyRehearsal', () => {
     for (const person of peopleOf(dry)) expect(Date.parse(person.before ?? '')).toBeGreaterThan(0);
   });
 
-  it('ends when the time is over: who is missing is left to do', async () => {
+  it('ends when the time is over: missing people are left to do', async () => {
     const report = await (await start({ holders: ['ada'], collectFor: '1s' })).report();
     expect(report).toMatchObject({ outcome: 'completed', findings: [], result: { answered: 0, asked: 1 } });
     expect(report.leftToDo.join()).toContain('ada did not rehearse (before: last on');
   });
 
-  it('what is no answer is refused and says why; where its key is gone the rehearsal ends, and says who is missing', async () => {
+  it('an invalid answer is refused with its reason; if its key is gone the rehearsal ends, and names the missing people', async () => {
     const run = await start({ holders: ['ada', 'bert', 'cleo'] });
     await answer(run, 'ada');
     await run.waitsFor('rehearsal', ({ answered }) => answered.includes('ada'));
@@ -151,7 +151,7 @@ describe('ceremonyRehearsal', () => {
     expect(ceremonyKeyFiles(join(scenario.directory, 'keys'))).toEqual([]);
   });
 
-  it('parked, retry: after a reset, it invites anew', async () => {
+  it('parked, retry: after a reset, it invites again', async () => {
     const first = await start({ holders: ['ada'] });
     await first.invitation();
     const run = await first.reset('createRehearsal');

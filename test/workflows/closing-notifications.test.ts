@@ -49,7 +49,7 @@ describe('a pager', () => {
   const open = () =>
     [...new Map(alerts() as [string, string][])].flatMap(([key, last]) => (last === 'resolve' ? [] : [key]));
 
-  it('an outage, a wait that was escalated and a parked step are closed when each is over', async () => {
+  it('an outage, an escalated wait and a parked step are closed when each is over', async () => {
     const run = await scenario.start();
     await run.waitsFor('shares');
     await until('the escalation', () => open().includes('wait:shares'));
@@ -77,7 +77,7 @@ describe('a pager', () => {
     for (const { closes, subject } of over) expect(closes).toEqual([subject]);
   });
 
-  it('what is open when a run is stopped is closed with it', async () => {
+  it('alerts that are open when a run is stopped are closed with it', async () => {
     const run = await scenario.start({ to: 'east' });
     await until('the escalation', () => open().includes('wait:shares'));
     await run.control('abort', { reason: 'not today' });

@@ -38,7 +38,7 @@ describe('orders to a run', () => {
   const { it } = world;
   runLanes(world);
 
-  it('an outage is not stopped half-way by unsigned ones, from a name that nobody knows or in that of an approver', async (scenario) => {
+  it('an outage is not stopped half-way by unsigned ones, from an unknown name or in that of an approver', async (scenario) => {
     const { name: deployment } = scenario;
     const unsigned = {
       abort: { by: 'nobody', reason: 'an attack' },
@@ -68,7 +68,7 @@ describe('orders to a run', () => {
     expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
   });
 
-  it('a run is held by a signed document once: an unsigned one, or a copy of it by whoever, changes nothing', async (scenario) => {
+  it('a run is paused by a signed document once: an unsigned one, or a copy of it from anybody, makes no changes', async (scenario) => {
     const run = await scenario.start({ to: 'east', go: 'auto' });
     await run.waitsFor('approval');
     await run.handle.signal('pause', { by: 'nobody', reason: 'an attack' });
@@ -89,7 +89,7 @@ describe('orders to a run', () => {
     ]);
   });
 
-  it('people take over inside an outage where a step parked, and only as many as gate promote needs', async (scenario) => {
+  it('people take over inside an outage if a step parked, and only as many as gate promote needs', async (scenario) => {
     const refusal = refusePromotion(scenario, 'west');
     const input = { deployment: scenario.name, reason: 'no primary', requestedBy: 'grace' };
     const order = async (run: TestRun, name: string) =>

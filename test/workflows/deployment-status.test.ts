@@ -117,7 +117,7 @@ describe('the status of a deployment without an open run', () => {
     expect([code, err]).toEqual([5, expect.stringContaining('UNKNOWN_DEPLOYMENT')]);
   });
 
-  it('without a worker it says so, exits with 4, and shows the last run that Temporal knows', async () => {
+  it('without a worker it says so, exits with 4, and shows the last run in Temporal', async () => {
     const env = { ...scenario.environment, RUNBOOKS_TASK_QUEUE: `${scenario.taskQueue}-none` };
     const { code, out } = await cli(['status', scenario.name], { env });
     expect(code).toBe(4);

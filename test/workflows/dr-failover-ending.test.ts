@@ -88,7 +88,7 @@ const fenced = () => Promise.resolve({ outcome: 'done', observed: 'exit code 0' 
 const failing = (outcomeKnown: boolean) => () =>
   Promise.reject(ApplicationFailure.create({ type: 'HOOK_FAILED', message: 'no', details: [{ outcomeKnown }] }));
 
-it('a third member of the DR set that is primary is seen, and nobody is sent to start again', async () => {
+it('a third member of the DR set that is primary is reported, and no one is sent to start again', async () => {
   const { code, said } = await endsEarly(fenced, ['north', 'europe']);
   expect(code).toBe('ended-early');
   expect(said).toContain('north reported being primary');
@@ -96,10 +96,10 @@ it('a third member of the DR set that is primary is seen, and nobody is sent to 
   expect(said).not.toContain('Start drFailover again');
 });
 
-it('where a cluster is primary nobody is told to promote one, and a silent one is kept apart', async () => {
+it('if a cluster is primary the report does not ask to promote one, and one that does not respond stays isolated', async () => {
   const { said } = await endsEarly(fenced, ['west'], { silent: ['east'] });
   expect(said).toContain(
-    'west reported being primary; east did not answer. Promote nothing, and keep clients away from east',
+    'west reported being primary; east did not answer. Do not promote a cluster, and keep clients away from east',
   );
   expect(said).not.toContain('promote east back');
   expect((await endsEarly(fenced, [])).said).not.toContain('promote east back');
@@ -114,7 +114,7 @@ it('service that was back, in a run that was taken over, has ended again: client
   await endsEarly(fenced, [], { state: taken, lastHeardAt: 9_000 });
   await endsEarly(fenced, [], { state: { outageSince: 1_000, outageBegan } });
   const why = expect.stringContaining('counted from the return of service') as string;
-  const heard = 'the last heartbeat of east that a secondary heard';
+  const heard = 'the last heartbeat of east that a secondary received';
   expect(outageBegan.mock.calls).toEqual([
     [5_000, why],
     [5_000, why],
@@ -135,7 +135,7 @@ it('approvals that are too old for the promotion are asked for again outside of 
   expect([tries, again.mock.calls.map(([, { gate }]) => gate)]).toEqual([2, ['promote']]);
 });
 
-it('the holders are asked for everybody who answers and may become the heir', () => {
+it('the holders are asked for every cluster that answers and may become the heir', () => {
   const uses = expect.arrayContaining(['dr.promote', 'dr.update-primary']) as unknown;
   const targets = ['west', 'north'].map((cluster) => ({ cluster, uses }));
   // Of a run that was taken over only what the promotion needs is asked for.
@@ -143,7 +143,7 @@ it('the holders are asked for everybody who answers and may become the heir', ()
   expect(needs[0]).toMatchObject({ targets, essential });
 });
 
-it('what the fence hook cut off is told, and has to be undone where it shall serve', async () => {
+it('a cluster that the fence hook cut off is reported, and has to be unfenced if it shall serve', async () => {
   const gone = await endsEarly(fenced, []);
   expect(gone.code).toBe('no-primary');
   expect(gone.said).toContain('The fence hook of this run cut east off');
@@ -151,7 +151,7 @@ it('what the fence hook cut off is told, and has to be undone where it shall ser
   expect(gone.said).toContain('Remove the fence if east should serve again');
 });
 
-it('a fence hook whose outcome is not known may have cut it off; one that was not begun did not', async () => {
+it('a fence hook whose outcome is unknown may have cut it off; one that was not begun did not', async () => {
   expect((await endsEarly(failing(false), [])).said).toContain('east may be cut off, completely or in part');
   expect((await endsEarly(failing(true), [])).said).not.toMatch(/fence hook/);
 });

@@ -27,7 +27,7 @@ function waitsForPeople(run: TestRun) {
 }
 
 /** What the run says that a primary is back. */
-const SEEN = 'east has been seen as the DR primary again';
+const SEEN = 'east has reported DR primary again';
 
 describe('a failover that waits for people', () => {
   let told: WebhookServer;
@@ -71,7 +71,7 @@ describe('a failover that waits for people while its primary comes back', () => 
   describe('and stays', () => {
     const { it } = soon;
 
-    it('ends the outage at that reading, tells people, and ends by itself without a change', async (scenario) => {
+    it('ends the outage at that reading, notifies people, and ends by itself without a change', async (scenario) => {
       await scenario.service.cluster('east').kill();
       const run = await startFailover(scenario);
       await waitsForPeople(run);
@@ -95,7 +95,7 @@ describe('a failover that waits for people while its primary comes back', () => 
       await expectServesAlone(scenario, 'east');
     });
 
-    it('is kept by a pause, and ends once nobody pauses it any more', async (scenario) => {
+    it('is kept by a pause, and ends once the pause is over', async (scenario) => {
       const east = scenario.service.cluster('east');
       await east.kill();
       const run = await startFailover(scenario);
@@ -119,7 +119,7 @@ describe('a failover that waits for people while its primary comes back', () => 
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
     });
 
-    it('takes no primary for one that is back if its calls fail', async (scenario) => {
+    it('does not count a primary as back if its calls fail', async (scenario) => {
       const east = scenario.service.cluster('east');
       await east.kill();
       const run = await startFailover(scenario);
@@ -151,7 +151,7 @@ describe('a failover that waits for people while its primary comes back', () => 
       await failoverPeople(run);
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', outage: { endedBy: 'service-ready' } });
-      expect(report.outage?.startedBecause).toContain('was seen as DR primary for a moment');
+      expect(report.outage?.startedBecause).toContain('was DR primary for a moment');
       await expectServesAlone(scenario, 'west');
     });
   });

@@ -38,7 +38,7 @@ describe('a failover that takes the lock over', () => {
   describe('before an outage', () => {
     const { it } = planned;
 
-    it('at gate plan, with shares in hand: nobody is asked for a share again; only with takeOver, and never from a failover', async (scenario) => {
+    it('at gate plan, with shares collected: no holder is asked for a share again; only with takeOver, and never from a failover', async (scenario) => {
       const run = await scenario.start();
       await run.shares();
       const given = (each: { readonly signal: string }) => each.signal === 'share';
@@ -74,7 +74,7 @@ describe('a failover that takes the lock over', () => {
       await expectServesAlone(scenario, 'west');
     });
 
-    it('at the gate of drReindex: asks the holders anew where they were asked for something else', async (scenario) => {
+    it('at the gate of drReindex: asks the holders again if they were asked for something else', async (scenario) => {
       await bringBack(scenario, 'east', 'west');
       const run = await scenario.begin('drReindex', { cluster: 'east', tokenSource: 'ceremony' }, 'shares');
       const { invitation } = await run.status();
@@ -137,7 +137,7 @@ describe('a failover that takes the lock over', () => {
       await replayRun(run);
     });
 
-    it('is not needed any more where a cluster was being promoted and is then seen to serve: the run goes on', async (scenario) => {
+    it('is no longer needed if a cluster was being promoted and is then confirmed to serve: the run continues', async (scenario) => {
       await bringBack(scenario, 'east', 'west');
       const { reached, letGo } = hold(scenario, 'after', 'east', CHANGING.promote);
       const run = await underWay(scenario, { to: 'east' });
@@ -180,7 +180,7 @@ describe('a failover that takes the lock over', () => {
       await expectServesAlone(scenario, 'west');
     });
 
-    it('at a demotion that parked with nothing sent, once the primary died: a refusal parks, and the outage is told', async (scenario) => {
+    it('at a demotion that parked with nothing sent, once the primary is lost: a refusal parks, and the outage is reported', async (scenario) => {
       await bringBack(scenario, 'east', 'west');
       const run = await scenario.start({ to: 'east' });
       await run.people({ go: false });
@@ -196,7 +196,9 @@ describe('a failover that takes the lock over', () => {
 
       expect(report).toMatchObject({ outcome: 'completed', result: { from: 'west', to: 'east' } });
       expect(invitations(report)).toBe(1);
-      expect(report.outage).toMatchObject({ startedBecause: expect.stringContaining('not seen to serve') as string });
+      expect(report.outage).toMatchObject({
+        startedBecause: expect.stringContaining('not been confirmed to serve') as string,
+      });
       expect(report.outage?.totalMs).toBeGreaterThan(0);
       await expectServesAlone(scenario, 'east');
     });

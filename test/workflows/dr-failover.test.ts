@@ -93,12 +93,12 @@ describe('an unplanned DR failover', () => {
       expect(unheard).toContain('heartbeats of the primary stopped');
       expect(unheard).toContain('east is still connected to west');
       scenario.service.faults.clear();
-      // Nothing was touched.
+      // Nothing was changed.
       for (const each of ['east', 'west']) expect(statuses(scenario, each, CHANGING.startAttempt)).toEqual([]);
       await expectServesAlone(scenario, 'west');
     });
 
-    it('a primary with a blocked audit device: both refusals say what to do, and it works, also where the new primary changes its leader', async (scenario) => {
+    it('a primary with a blocked audit device: both refusals say what to do, and it works, also if the new primary changes its leader', async (scenario) => {
       const west = scenario.service.cluster('west');
       west.auditBlocked = true;
       for (const [runbook, input] of [
@@ -122,7 +122,7 @@ describe('an unplanned DR failover', () => {
   describe('that is stuck', () => {
     const { it } = stuck;
 
-    it('parked, retry: promotion refused, because the secondary knows to lack writes; force needs two approvers', async (scenario) => {
+    it('parked, retry: promotion refused, because the secondary reports missing writes; force needs two approvers', async (scenario) => {
       scenario.limit({ promote: '1s' });
       const { service } = scenario;
       // West hears of a write that it never gets.
@@ -190,7 +190,7 @@ describe('an unplanned DR failover', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', tokens: [], result: { fencing: 'hook' } });
-      expect(report.leftToDo).toContainEqual(expect.stringContaining("only the approvers' word says"));
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('only the approvers attest'));
       expect(report.plan?.content.choices['tokenSource']).toBe('batch');
       expect(JSON.stringify(report.plan?.content.warnings)).toMatch(
         /east was proven by the primary at 2.*expires at 2/,
@@ -239,7 +239,7 @@ describe('an unplanned DR failover', () => {
       await expectServesAlone(scenario, 'east');
     });
 
-    it('parked, skip: traffic hook; a primary that comes back right before the call is seen by the promotion itself', async (scenario) => {
+    it('parked, skip: traffic hook; a primary that comes back right before the call is noticed by the promotion itself', async (scenario) => {
       const east = scenario.service.cluster('east');
       await east.kill();
       const back = signalled();
@@ -302,7 +302,7 @@ describe('an unplanned DR failover', () => {
       expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
     });
 
-    it('of a performance secondary with a DR secondary of its own: that one takes its place in the performance set', async (scenario) => {
+    it('of a performance secondary with a DR secondary of its own: that one replaces it in the performance set', async (scenario) => {
       await scenario.service.cluster('europe').kill();
       const result = { from: 'europe', to: 'europe-dr' };
       const report = await failOver(scenario);

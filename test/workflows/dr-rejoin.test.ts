@@ -52,7 +52,7 @@ describe('a former primary comes back', () => {
   describe('with hooks', () => {
     const { it } = hooked;
 
-    it('it takes itself for the primary while the other one serves', async (scenario) => {
+    it('it reports primary while the other one serves', async (scenario) => {
       const { service } = scenario;
       service.cluster('east').write('secret/before-the-split', { on: 'east' });
       await splitPrimaries(scenario, 'east', 'west');
@@ -99,7 +99,7 @@ describe('a former primary comes back', () => {
       await expectFewEvents(NAME, run);
     });
 
-    it('parked, abort: the primary dies before the demotion, and the only one left is not demoted', async (scenario) => {
+    it('parked, abort: the primary is lost before the demotion, and the only one left is not demoted', async (scenario) => {
       await splitPrimaries(scenario, 'west', 'east');
       scenario.limit({ demote: '2s' });
       hooks.on('snapshot', async () => {
@@ -152,7 +152,7 @@ describe('a former primary comes back', () => {
     });
   });
 
-  describe('let out by people', () => {
+  describe('unfenced by people', () => {
     const { it } = byPeople;
 
     it('refused: no other cluster is primary; it follows already, or its replication is disabled: then it must be onboarded', async (scenario) => {
@@ -179,7 +179,7 @@ describe('a former primary comes back', () => {
       expect(report.findings).toContainEqual(expect.objectContaining(finding));
       expect(report.result).toBeUndefined();
       const left = report.leftToDo.join('\n');
-      for (const text of ['east is fenced, as far as this run knows', '`runbook start drRejoin --input '])
+      for (const text of ['east is fenced, according to this run', '`runbook start drRejoin --input '])
         expect(left).toContain(text);
       expect(role(scenario, 'east').mode).toBe('secondary');
       expect(drPrimaries(scenario)).toEqual(['west']);

@@ -161,16 +161,16 @@ describe('a new DR secondary', () => {
       // How far its first copy is by then depends on how fast both are.
       expect(enabled?.observed).toMatch(/^south: DR (bootstrapping|secondary), performance disabled$/);
       expect(statuses(scenario, 'south', ENABLE)).toEqual([200]);
-      expect(report.leftToDo.join('\n')).toContain('no write of east was seen to arrive on south');
+      expect(report.leftToDo.join('\n')).toContain('no write of east was confirmed to arrive on south');
       const compared = report.steps.find(({ name }) => name === 'Compare the Merkle roots of east and south');
-      expect(compared?.activities.at(-1)?.observed).toContain('this proves nothing while east accepts writes');
+      expect(compared?.activities.at(-1)?.observed).toContain('this is no proof while east accepts writes');
     });
   });
 
   describe('of a performance primary', () => {
     const { it } = losing;
 
-    it('lost answers: primary/enable, generate-public-key and secondary-token, revoke-secondary; secondary/enable, whose effect is seen by the role of the cluster', async (scenario) => {
+    it('lost answers: primary/enable, generate-public-key and secondary-token, revoke-secondary; secondary/enable, whose effect is read from the role of the cluster', async (scenario) => {
       plant(scenario, 'west');
       const lost = { east: [ENABLE_PRIMARY, SECONDARY_TOKEN, [REVOKE, 2] as const], west: [PUBLIC_KEY, ENABLE] };
       loseAnswers(scenario, lost);
@@ -216,7 +216,7 @@ describe('a new DR secondary', () => {
       expect(silent).not.toContain('may really be wiped');
     });
 
-    it('rejected at gate wipe: nothing is wiped', async (scenario) => {
+    it('rejected at gate wipe: no cluster is wiped', async (scenario) => {
       plant(scenario, 'spent');
       const run = await onboard(scenario, 'spent', {}, 'reject wipe');
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
@@ -229,7 +229,7 @@ describe('a new DR secondary', () => {
       const abort = 'abort Enable spent as DR secondary of east';
       const report = await (await onboard(scenario, 'spent', {}, 'approve wipe', abort)).report();
       expect(report.outcome).toBe('aborted');
-      expect(report.leftToDo.join('\n')).toContain('spent was not seen streaming');
+      expect(report.leftToDo.join('\n')).toContain('spent has not been confirmed to stream');
       expect(scenario.service.cluster('spent').read('secret/own')).toEqual({ is: 'spent' });
       expect(statuses(scenario, 'spent', ENABLE)).toEqual([403]);
     });

@@ -20,7 +20,7 @@ describe('a planned DR switchover without a fault', () => {
     limits: { coolDown: '10m' },
   });
 
-  it('changes the roles, loses nothing, waits for nobody in the outage', async () => {
+  it('changes the roles, loses no data, does not wait for people in the outage', async () => {
     const run = await scenario.start();
     await run.people();
     const report = await run.report();
@@ -60,7 +60,7 @@ describe('a planned DR switchover without a fault', () => {
 const SNAPSHOT = 'GET /v1/sys/storage/raft/snapshot';
 
 /** A certificate, whose tokens end in the middle; a busy primary, whose clients a quota stops; a snapshot; people to tell. */
-describe('a planned DR switchover with a dead standby on each side, by workers that log in with a certificate', () => {
+describe('a planned DR switchover with a stopped standby on each side, by workers that log in with a certificate', () => {
   const [directory, snapshots] = [temporaryDirectory('cert'), temporaryDirectory('snapshots')];
   let scenario: Scenario;
   let up: WebhookServer;

@@ -46,9 +46,9 @@ describe('replication ends', () => {
         scenario.begin(NAME, { kind: 'dr', primary: 'east', ...input }, ...deeds);
       const disabled = { secondary: 'south', afterwards: 'disable' };
 
-      it('refused: an id that the primary does not know, and a cluster that is no primary', async (scenario) => {
+      it('refused: an id that the primary does not list, and a cluster that is no primary', async (scenario) => {
         const dr = { kind: 'dr', primary: 'east' };
-        expect(await scenario.refusal(NAME, { ...dr, id: 'nobody' })).toContain('the primary knows the id');
+        expect(await scenario.refusal(NAME, { ...dr, id: 'nobody' })).toContain('the primary lists the id');
         const none = { ...dr, primary: 'north', secondary: 'west' };
         expect(await scenario.refusal(NAME, none)).toContain('DR primary (north)');
         const { message } = await (await cutOff(scenario, { secondary: 'west', id: 'nobody' })).failure();
@@ -56,7 +56,7 @@ describe('replication ends', () => {
         expect(scenario.state('east').dr.knownSecondaries).toHaveLength(3);
       });
 
-      it('revoked, gone, and it forgets its primary; a dry run only reads', async (scenario) => {
+      it('revoked, gone, and its primary removed from its configuration; a dry run only reads', async (scenario) => {
         const { clusterId } = scenario.state('west');
         const dry = await cutOff(scenario, { secondary: 'west', dryRun: true });
         expect(await dry.report()).toMatchObject({ outcome: 'planned' });
@@ -70,7 +70,7 @@ describe('replication ends', () => {
         await expectFewEvents(NAME, run);
       });
 
-      it('abort at gate disable, with nothing revoked yet', async (scenario) => {
+      it('abort at gate disable, with no id revoked yet', async (scenario) => {
         const run = await cutOff(scenario, disabled, 'shares', 'approve revoke', 'reject disable');
         const gates = [{ state: 'approved' }, { state: 'rejected' }];
         expect(await run.report()).toMatchObject({ outcome: 'aborted', gates });
@@ -87,7 +87,7 @@ describe('replication ends', () => {
         expect(scenario.state('south').dr.mode).toBe('disabled');
       });
 
-      it('refused: the only connected DR secondary, until somebody says so; lost answer: its update-primary', async (scenario) => {
+      it('refused: the only connected DR secondary, until somebody confirms it; lost answer: its update-primary', async (scenario) => {
         const last = { kind: 'dr', primary: 'east', secondary: 'north' };
         expect(await scenario.refusal(NAME, last)).toContain('another DR secondary stays connected');
         expectFollows(scenario, 'north', 'east');
@@ -160,7 +160,7 @@ describe('replication ends', () => {
         // It was revoked: its role ends by replicationTeardown.
         scenario.service.faults.clear();
         const again = { kind: 'performance', primary: 'east', secondary: 'asia' };
-        expect(await scenario.refusal(NAME, again)).toContain('the primary knows the id');
+        expect(await scenario.refusal(NAME, again)).toContain('the primary lists the id');
         // For the next test it follows east again.
         for (const [each, role] of roles) each.setRole('performance', role, scenario.service.now());
         scenario.service.advance();
@@ -219,7 +219,7 @@ describe('replication ends', () => {
       expect(scenario.state('europe-dr').dr.mode).toBe('disabled');
     });
 
-    it('lost answer of a performance secondary; parked, skip: a node that is down cannot say that it is disabled', async (scenario) => {
+    it('lost answer of a performance secondary; parked, skip: a node that is down cannot report that it is disabled', async (scenario) => {
       const endpoint = disable('performance', 'secondary');
       loseAnswers(scenario, { europe: [endpoint] });
       const { activeNode = 0 } = scenario.state('europe');
@@ -228,11 +228,9 @@ describe('replication ends', () => {
       const skip = 'skip Verify on every node of europe that it is disabled';
       const report = await (await tearDown(scenario, 'performance', 'europe', 'approve disable', skip)).report();
       expect(report.outcome).toBe('completed');
-      expect(report.leftToDo.join('\n')).toContain(
-        'it is not known whether every node of europe ended its replication',
-      );
+      expect(report.leftToDo.join('\n')).toContain('unknown whether every node of europe ended its replication');
       const command = 'Revoke it with `runbook start secondaryDecommission';
-      expect(report.leftToDo.join('\n')).toContain(`east still knows europe. ${command}`);
+      expect(report.leftToDo.join('\n')).toContain(`east still lists europe. ${command}`);
       expect(scenario.state('europe').performance.mode).toBe('disabled');
 
       await scenario.service.cluster('europe').restart();
@@ -248,7 +246,7 @@ describe('replication ends', () => {
       loseAnswers(scenario, { east: [disable('dr', 'primary')] });
       const report = await (await tearDown(scenario, 'dr', 'east', 'approve disable', 'retry')).report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [{ code: 'PERMISSION_DENIED' }] });
-      const cutOff = expect.objectContaining({ name: 'nobody is cut off', verdict: 'warn' }) as unknown;
+      const cutOff = expect.objectContaining({ name: 'no secondary is cut off', verdict: 'warn' }) as unknown;
       expect(report.preconditions).toContainEqual(cutOff);
       expect(warnings(report)).toContain('east has no DR secondary afterwards');
       expect(scenario.state('east')).toMatchObject({ dr: { mode: 'disabled' }, performance: { mode: 'primary' } });

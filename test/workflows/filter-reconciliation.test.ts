@@ -29,12 +29,12 @@ const filterOf = (scenario: Scenario, cluster: string) =>
 const pathOf = (scenario: Scenario, cluster: string) => `${BASE}/primary/paths-filter/${idOf(scenario, cluster)}`;
 const warnings = ({ plan }: Report) => plan?.content.warnings;
 
-describe('paths filters become what is wanted', () => {
+describe('paths filters become as specified', () => {
   const { it } = world;
   let undo: object;
   runLanes(world);
 
-  it('from the inventory, what only narrows is approved as well; a dry run only reads', async (scenario) => {
+  it('from the inventory, a change that only narrows is approved as well; a dry run only reads', async (scenario) => {
     const dry = await scenario.play(NAME, { dryRun: true });
     expect(dry).toMatchObject({ outcome: 'planned', gates: [] });
     expect(filterOf(scenario, 'asia')).toBeUndefined();
@@ -73,7 +73,7 @@ describe('paths filters become what is wanted', () => {
     expect(report.gates).toMatchObject([{ gate: 'filter', state: 'approved' }]);
   });
 
-  it('parked, retry: the service refuses a filter; it also tells what it was; lost answer: POST paths-filter', async (scenario) => {
+  it('parked, retry: the service refuses a filter; it also reports the earlier one; lost answer: POST paths-filter', async (scenario) => {
     const endpoint = `POST ${pathOf(scenario, 'europe')}`;
     refuse(scenario, 'east', endpoint, 400, 1);
     const filters = { europe: deny('us-customers/', 'secret/'), asia: deny('kv/') };
@@ -98,7 +98,7 @@ describe('paths filters become what is wanted', () => {
     expect(scenario.service.calls.filter(({ method }) => method !== 'GET' && method !== 'POST')).toEqual([]);
   });
 
-  it('parked, skip: the secondary does not tell its dynamic filter, and two people decide it', async (scenario) => {
+  it('parked, skip: the secondary does not report its dynamic filter, and two people decide it', async (scenario) => {
     refuse(scenario, 'europe', `GET ${BASE}/secondary/dynamic-filter/${idOf(scenario, 'europe')}`);
     const run = await reconcile(scenario, { filters: { europe: allow('kv/') } }, 'approve filter');
     const step = 'Compare the dynamic filter of europe on both clusters';
@@ -119,7 +119,7 @@ describe('paths filters become what is wanted', () => {
     const reason = expect.stringContaining('with grace, signed: ') as string;
     expect(report.parkings[0]?.decision).toMatchObject({ action: 'skip', by: { name: 'henry' }, reason });
     expect(report.outcome).toBe('completed');
-    expect(report.leftToDo).toEqual([expect.stringContaining('it is not known whether both clusters filter the same')]);
+    expect(report.leftToDo).toEqual([expect.stringContaining('unknown whether both clusters filter the same')]);
     expect(filterOf(scenario, 'europe')).toEqual(allow('kv/'));
   });
 
@@ -136,7 +136,7 @@ describe('paths filters become what is wanted', () => {
     expect(filterOf(scenario, 'asia')).toEqual(deny('kv/'));
   });
 
-  it('a secondary that filters otherwise is told as critical, and left to do', async (scenario) => {
+  it('a secondary that filters otherwise is reported as critical, and left to do', async (scenario) => {
     const body = { data: { dynamic_filtered_mounts: ['secret/'], dynamic_filtered_namespaces: [] } };
     const endpoint = `GET ${BASE}/secondary/dynamic-filter/${idOf(scenario, 'asia')}`;
     const action = { status: 200, body };
@@ -157,7 +157,7 @@ describe('paths filters become what is wanted', () => {
     expect(report.leftToDo).toEqual([expect.stringContaining('The dynamic filter of asia is not what it must be')]);
   });
 
-  it('nothing to change is a run of its own: it reads, compares and completes', async (scenario) => {
+  it('no change is a run of its own: it reads, compares and completes', async (scenario) => {
     const report = await scenario.play(NAME, { filters: { asia: deny('kv') } });
     expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], gates: [], parkings: [] });
     expect(report.result).not.toHaveProperty('undo');

@@ -36,7 +36,7 @@ describe('a run that is flooded inside its outage', () => {
   const { it } = world;
   runLanes(world);
 
-  it('hears a decision by signal within 20 s, although the flood goes on', async (scenario) => {
+  it('reads a decision by signal within 20 s, although the flood continues', async (scenario) => {
     const { run, refusal, document } = await parkedInOutage(scenario, 'west');
     const sent = Date.now();
     await run.handle.signal('decide', document);
@@ -50,7 +50,7 @@ describe('a run that is flooded inside its outage', () => {
     await expectServesAlone(scenario, 'east');
   });
 
-  it('hears a decision by update within 20 s', async (scenario) => {
+  it('reads a decision by update within 20 s', async (scenario) => {
     const { run, refusal, document } = await parkedInOutage(scenario, 'west');
     const sent = Date.now();
     let arrival: number | undefined;

@@ -12,7 +12,7 @@ const READING_POST = '/v1/sys/capabilities-self';
 /** The one key that a plan writes. */
 const WRITE_PROOF = 'east POST /v1/kv/data/runbooks-marker-after';
 
-describe('before anything is touched', () => {
+describe('before any change', () => {
   let scenario: Scenario;
 
   openScenario((opened) => (scenario = opened), { topology: { readings: { optionalFieldMissingChance: 0 } } });
@@ -32,7 +32,7 @@ describe('before anything is touched', () => {
     ...more,
   });
 
-  describe('a start input that is wrong fails the run, names what is wrong, and touches nothing', () => {
+  describe('a wrong start input fails the run, names what is wrong, and changes nothing', () => {
     afterEach(() => expectUntouched());
 
     it.each<[string, () => unknown, string, RegExp]>([
@@ -112,12 +112,12 @@ describe('before anything is touched', () => {
       const message = await scenario.refusal('drSwitchover', { to: 'west' });
       await writeFile(scenario.tokenFile, token);
       expect(message).toContain(
-        'credential works (east): observed PERMISSION_DENIED: an expired token, or one that the cluster does not know, needed a token that the cluster accepts',
+        'credential works (east): observed PERMISSION_DENIED: an expired token, or one that the cluster does not recognize, needed a token that the cluster accepts',
       );
       expect(message).not.toContain('hvs.');
     });
 
-    it('dryRun tells the plan and every precondition, takes no lock, and changes nothing', async () => {
+    it('dryRun shows the plan and every precondition, takes no lock, and makes no changes', async () => {
       const report = await (await scenario.start({ dryRun: true }, `dry-${randomUUID()}`)).report();
       expect(report.outcome).toBe('planned');
       expect(report.plan?.content.operations[0]).toMatchObject({

@@ -48,7 +48,7 @@ describe('a token that the record keeps', () => {
     await expectServiceOn(scenario, 'west');
   });
 
-  it('serves the next failover: nobody is asked for a share', async (scenario) => {
+  it('serves the next failover: no holder is asked for a share', async (scenario) => {
     await keep(scenario, 'east');
     scenario.service.calls.length = 0;
     await scenario.service.cluster('west').kill();
@@ -68,7 +68,7 @@ describe('a token that the record keeps', () => {
     await expectServesAlone(scenario, 'east');
   });
 
-  it('that its cluster does not take any more is found out before the outage: holders are asked', async (scenario) => {
+  it('that its cluster no longer accepts is found out before the outage: holders are asked', async (scenario) => {
     await bringBack(scenario, 'west', 'east');
     await keep(scenario, 'west');
     refuse(scenario, 'west', 'POST /v1/sys/replication/dr/secondary/merkle-check');

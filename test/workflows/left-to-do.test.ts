@@ -95,13 +95,13 @@ const secondary = { kind: 'dr', primary: 'east', secondary: 'west' };
 const repointing = runOf('secondaryRepointing', { ...secondary, form: 'token' });
 const onboarding = runOf('drSecondaryOnboarding', { ...secondary, id: 'id-west', enablesPrimary: true });
 
-describe('a change whose outcome nobody knows is told, however the run ended', () => {
+describe('a change whose outcome is unknown is reported, however the run ended', () => {
   it.each([
     ['revokeSecondary', decommission('dr', 'nothing'), 'west on east may have been revoked. Read known_secondaries'],
     [
       'forgetPrimary',
       decommission('performance', 'forget-primary'),
-      'west may have been made to forget its performance',
+      'The performance primary of west may have been removed',
     ],
     ['disableSecondary', decommission('dr', 'disable'), 'west may have been disabled as DR secondary. Read its sys'],
     ['disableSecondary', teardown('dr', 'secondary'), 'west may have been disabled as DR secondary. Read its sys'],
@@ -118,17 +118,17 @@ describe('a change whose outcome nobody knows is told, however the run ended', (
   });
 });
 
-it('an onboarding says what it prepared, and that a cluster may be wiped until it was seen streaming', async () => {
+it('an onboarding reports its preparations, and that a cluster may be wiped until it is confirmed to stream', async () => {
   const { leftAt, atTheEnd } = await leftOf(onboarding, {});
-  const inVain = 'east became DR primary and nothing was connected to it';
+  const inVain = 'east became DR primary and no secondary was connected to it';
   expect(leftAt['enableSecondary']).not.toContain(inVain);
-  expect(leftAt['enableSecondary']).toContain('west was not seen streaming. Read its DR status');
+  expect(leftAt['enableSecondary']).toContain('west has not been confirmed to stream. Read its DR status');
   expect(leftAt['followBootstrap']).toContain('unseal its nodes with key shares of east');
   expect(leftAt['followBootstrap']).not.toContain(inVain);
   // It is wiped by then.
   expect(leftAt['enableSecondary']).not.toContain('The credential of west in the inventory is void');
   expect(leftAt['followBootstrap']).toContain('The credential of west in the inventory is void');
-  for (const over of [inVain, 'was not seen streaming']) expect(atTheEnd).not.toContain(over);
+  for (const over of [inVain, 'has not been confirmed to stream']) expect(atTheEnd).not.toContain(over);
   // Each standby was seen sealed and then unsealed, or people hear what to do.
   const nodes = ['https://a:8200', 'https://b:8200'];
   const enableSecondary = () => Promise.resolve({ ...DONE, nodes });
@@ -149,7 +149,7 @@ it('an onboarding says what it prepared, and that a cluster may be wiped until i
 it.each<[string, Case]>([
   ['rejoin', runOf('drRejoin', { kind: 'dr', cluster: 'east', primary: 'west', former: 'secondary' })],
   ['onboarding', onboarding],
-])('once a run is told to end nobody is asked to do anything any more: %s', async (_what, asked) => {
+])('once a run is ordered to end no one is asked to act any more: %s', async (_what, asked) => {
   const rejected = () => Promise.reject(new RunStopped('grace', 'rejected'));
   const seen = () => Promise.resolve({ ...DONE, at: 0, silentNodes: 1 });
   const calls = { checkFormerPrimaryDemoted: seen, followBootstrap: rejected };
@@ -158,7 +158,7 @@ it.each<[string, Case]>([
   expect(waiting.size).toBe(0);
 });
 
-it('a secondary that was cut off is told until it is settled on its side', async () => {
+it('a secondary that was cut off is reported until it is settled on its side', async () => {
   const { leftAt, atTheEnd } = await leftOf(decommission('dr', 'disable'), {});
   expect(leftAt['disableSecondary']).toContain('west is still a DR secondary with a copy of the data');
   expect(atTheEnd).toBe('');
@@ -183,32 +183,32 @@ describe('a change of the primary', () => {
   const followers = { otherDrSecondaries: ['north'], performanceSecondaries: ['branch'], silent: ['south'] };
   const switchover = runOf('drSwitchover', { ...planned, ...followers });
   const readQuotas = () => Promise.resolve({ exempt: [] });
-  const UNSEEN = 'became primary, but was not seen to serve';
+  const UNSEEN = 'became primary, but has not been confirmed to serve';
 
-  it('tells at each step who is primary as far as the run knows, whom it holds, and who does not follow', async () => {
+  it('reports at each step who is primary according to the run, whom it holds, and who does not follow', async () => {
     const { leftAt } = await leftOf(switchover, { readQuotas });
     expect(leftAt['quiesceByQuota']).toContain('vault delete sys/quotas/rate-limit/runbooks-');
     expect(leftAt['writeMarker']).not.toContain('primary');
     expect(leftAt['demotePrimary']).toMatch(/^The demotion of east was under way and its outcome is unknown/);
     expect(leftAt['compareAfterDemotion']).toMatch(
-      /^Read sys\/replication\/dr\/status of both clusters first. east is demoted and nothing was promoted: clients have no primary/,
+      /^Read sys\/replication\/dr\/status of both clusters first. east is demoted and no cluster was promoted: clients have no primary/,
     );
     expect(leftAt['promoteSecondary']).toMatch(/^The promotion of west was under way and its outcome is unknown/);
     expect(leftAt['awaitServiceReady']).toMatch(new RegExp(`^west ${UNSEEN}`));
     expect(leftAt['releaseQuota']).toContain('vault delete');
     for (const each of ['east', 'north', 'branch'])
-      expect(leftAt['proveWrite']).toContain(`${each} was not seen following west`);
-    expect(leftAt['proveWrite']).not.toMatch(/not seen to serve|vault delete/);
+      expect(leftAt['proveWrite']).toContain(`${each} has not been confirmed to follow west`);
+    expect(leftAt['proveWrite']).not.toMatch(/not been confirmed to serve|vault delete/);
     const unseen = leftAt['proveWrite']
       ?.split('\n')
-      .filter((text) => /^(branch was not seen|south did not answer)/.test(text));
+      .filter((text) => /^(branch has not been confirmed|south did not answer)/.test(text));
     expect(unseen).toHaveLength(2);
     expect(leftAt['readDeployment']?.split('\n')).toEqual(unseen);
   });
 
   it.each([
     ['was done', {}],
-    ['was not seen to serve', { awaitServiceReady: denied, proveWrite: denied }],
+    ['has not been confirmed to serve', { awaitServiceReady: denied, proveWrite: denied }],
   ])('of a switchover that %s, and of the failover after it: the later one counts', async (_how, seen) => {
     const answers = [() => Promise.resolve(DONE), lost];
     const calls = { ...seen, readQuotas, promoteSecondary: () => answers.shift()?.() };
@@ -221,14 +221,14 @@ describe('a change of the primary', () => {
   it.each([
     ['west', 'east'],
     ['east', 'west'],
-  ])('that people left is told with who serves, %s: %s is to follow it', async (serving, other) => {
+  ])('that people left is reported with who serves, %s: %s is to follow it', async (serving, other) => {
     const dr = (cluster: string) => ({ cluster, dr: { mode: cluster === serving ? 'primary' : 'secondary' } });
     const readDeployment = () => Promise.resolve({ observations: ['east', 'west'].map(dr) });
     const { atTheEnd } = await leftOf(switchover, { readQuotas, readDeployment, promoteSecondary: left });
     for (const each of [other, 'north', 'branch'])
-      expect(atTheEnd).toContain(`${each} was not seen following ${serving}`);
+      expect(atTheEnd).toContain(`${each} has not been confirmed to follow ${serving}`);
     expect((await leftOf(switchover, { readQuotas, promoteSecondary: left })).atTheEnd).not.toContain(
-      'not seen following',
+      'not been confirmed to follow',
     );
   });
 
@@ -303,13 +303,13 @@ it.each([
   ['the candidate became primary', out, 'secondary', 'primary', ['west']],
   ['no cluster is primary', out, 'secondary', 'secondary', []],
   ['both say to be primary', out, 'primary', 'primary', []],
-  ['the candidate, which may have been promoted, is silent', out, 'primary', 'silent', []],
+  ['the candidate, which may have been promoted, does not respond', out, 'primary', 'silent', []],
   ['service was back, and people skipped the release', { ...out, serviceBackAt: 2 }, 'secondary', 'primary', []],
 ] as const)('clients that a quota refuses at the end of a run: %s', async (_, outage, east, west, released) => {
   expect(await endOf(outage, east, west)).toEqual({ released, held: released.length === 0 });
 });
 
-it('a release that people skipped is left to do, until the run lets them through at its end', async () => {
+it('a release that people skipped is left to do, until the run releases them at its end', async () => {
   const { run, left, end } = await holdingClients('secondary', 'primary', {
     state: out,
     run: {
@@ -340,7 +340,7 @@ async function back(ready: object | undefined, quotas: 'read' | 'refused' = 'rea
   return { released, told: left.texts.join('\n') };
 }
 
-it('a quota that came along to the new primary is deleted, also where that was not seen to serve', async () => {
+it('a quota that came along to the new primary is deleted, also if that was not confirmed to serve', async () => {
   expect((await back({})).released).toEqual([]);
   expect((await back({ clientsRefused: 'by-quota' })).released).toEqual(['west']);
   expect((await back({ clientsRefused: 'not-known' })).released).toEqual(['west']);
@@ -350,7 +350,7 @@ it('a quota that came along to the new primary is deleted, also where that was n
   expect((await back(undefined, 'read', quota)).released).toEqual(['west']);
 });
 
-it('where that cannot be read either nobody is waited for: what is left has its command', async () => {
+it('if that cannot be read either the run does not wait for people: open work has its command', async () => {
   for (const ready of [undefined, { clientsRefused: 'not-known' }])
     expect((await back(ready, 'refused')).told).toContain('vault delete sys/quotas/rate-limit/runbooks-');
 });

@@ -77,7 +77,7 @@ describe('one changing run for each deployment', () => {
     scenario.shows(JSON.stringify([handedOver, failure, plan]));
   });
 
-  it('the lock is free again after the run; a refusal in the real run is told there', async () => {
+  it('the lock is free again after the run; a refusal in the real run is reported there', async () => {
     const starter = await scenario.start({ to: 'west' }, `ui-${randomUUID()}`);
     const handedOver = (await starter.handle.result()) as Record<string, string>;
     const real = scenario.attach(handedOver['workflowId'], handedOver['runId']);
@@ -96,7 +96,7 @@ describe('one changing run for each deployment', () => {
     expect((await real.report()).outcome).toBe('aborted');
   });
 
-  it('held by a run that is none of ours, on a queue that nobody polls, with a name that would be a command: a failover says who holds the lock and what an administrator does', async () => {
+  it('held by a run that is none of ours, on a queue without a worker, with a name that would be a command: a failover names the lock holder and what an administrator does', async () => {
     const { workflowId } = scenario;
     const taskQueue = uniqueTaskQueue('nobody');
     const args = [{ deployment: scenario.name, samples: 200, everySeconds: 10 }];

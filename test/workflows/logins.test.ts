@@ -42,36 +42,33 @@ const printed = new Lane(async () => {
   return scenario;
 });
 
-describe('what the workers hold', () => {
+describe('tokens of the workers', () => {
   runLanes(byLogin, shared, stored, printed);
 
-  byLogin.it(
-    'fails over with no token in hand: the worker logs in at the new primary, once it serves',
-    async (scenario) => {
-      const { service } = scenario;
-      const statusesOf = (path: string) =>
-        service.calls.filter((call) => call.path.endsWith(path)).map(({ cluster, status }) => `${cluster} ${status}`);
-      const planned = await scenario.play('drSwitchover', { to: 'west', dryRun: true });
-      expect(planned.preconditions.map(({ observed }) => observed).join()).toContain('login by approle');
-      await scenario.stopWorker();
-      expect(statusesOf('revoke-self')).toContain('east 204');
-      // The revocation is a write too: a primary that dies before west has it leaves west behind.
-      const [east, west] = [service.cluster('east'), service.cluster('west')];
-      await until('west has every write', () => {
-        service.advance();
-        return west.streams.dr.lastRemoteWal >= east.storage.lastWalOf('dr');
-      });
-      await service.cluster('east').kill();
-      service.calls.length = 0;
-      await scenario.startWorker();
-      const run = await startFailover(scenario);
-      await failoverPeople(run);
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-      expect(report.steps.map(({ name }) => name)).toContain('Verify that west accepts a write');
-      expect(new Set(statusesOf('/login'))).toEqual(new Set(['west 200']));
-    },
-  );
+  byLogin.it('fails over without a token: the worker logs in at the new primary, once it serves', async (scenario) => {
+    const { service } = scenario;
+    const statusesOf = (path: string) =>
+      service.calls.filter((call) => call.path.endsWith(path)).map(({ cluster, status }) => `${cluster} ${status}`);
+    const planned = await scenario.play('drSwitchover', { to: 'west', dryRun: true });
+    expect(planned.preconditions.map(({ observed }) => observed).join()).toContain('login by approle');
+    await scenario.stopWorker();
+    expect(statusesOf('revoke-self')).toContain('east 204');
+    // The revocation is a write too: a primary that dies before west has it leaves west behind.
+    const [east, west] = [service.cluster('east'), service.cluster('west')];
+    await until('west has every write', () => {
+      service.advance();
+      return west.streams.dr.lastRemoteWal >= east.storage.lastWalOf('dr');
+    });
+    await service.cluster('east').kill();
+    service.calls.length = 0;
+    await scenario.startWorker();
+    const run = await startFailover(scenario);
+    await failoverPeople(run);
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(report.steps.map(({ name }) => name)).toContain('Verify that west accepts a write');
+    expect(new Set(statusesOf('/login'))).toEqual(new Set(['west 200']));
+  });
 
   shared.it(
     'switches over without loss while applications log in without a pause at the same mount: they are refused too',
@@ -128,7 +125,7 @@ describe('what the workers hold', () => {
     const tokenOf = (scenario: Scenario, cluster: string, policy: string, type: 'service' | 'batch' = 'service') =>
       scenario.service.cluster(cluster).createToken({ policies: [policy], type, ttlMs: 8 * HOUR });
 
-    it('the one for readiness is refused before anything is touched', async (scenario) => {
+    it('the one for readiness is refused before any change', async (scenario) => {
       writeFileSync(scenario.tokenFile, tokenOf(scenario, 'east', 'runbooks-readiness'));
       writeFileSync(batchFile, tokenOf(scenario, 'east', 'runbooks-batch', 'batch'));
       const report = await scenario.play('drSwitchover', { to: 'west', dryRun: true });

@@ -145,7 +145,7 @@ describe('a switchover with a ceremony, by processes', () => {
     expect(worker.output).not.toContain('Debugger');
   });
 
-  it('the worker listens on no port: it has no HTTP answers, metrics or debugger to look into', () => {
+  it('the worker listens on no port: it has no HTTP answers, metrics or debugger', () => {
     expect(listening(worker.child.pid ?? 0)).toEqual([]);
     // The look itself works: this process listens for the simulated service.
     expect(listening(process.pid).length).toBeGreaterThan(0);
@@ -155,7 +155,7 @@ describe('a switchover with a ceremony, by processes', () => {
     expect(ceremonyKeyFiles(join(scenario.directory, 'keys'))).toEqual([]);
   });
 
-  it('nothing holds a secret: histories, outputs, arguments, environments, reports, record, files, core dump', async () => {
+  it('no secret is found: histories, outputs, arguments, environments, reports, record, files, core dump', async () => {
     // A worker that crashes leaves what the kernel writes of it.
     worker.child.kill('SIGABRT');
     await worker.ended;
@@ -203,7 +203,7 @@ describe('a switchover with a ceremony, by processes', () => {
       expect([part, files.some((path) => path.includes(part))]).toEqual([part, true]);
   });
 
-  it('the search would have found them: where they were planted it does', () => {
+  it('the search would have found them: it finds planted ones', () => {
     for (const path of planted) {
       const search = new SecretSearch(secrets);
       search.value(path, readFileSync(path));

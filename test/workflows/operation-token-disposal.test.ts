@@ -80,7 +80,7 @@ describe('operationTokenDisposal', () => {
     expect(report.leftToDo).toHaveLength(2);
   });
 
-  it('parked, abort: a deletion that the record has not heard of', async () => {
+  it('parked, abort: a deletion that the record has not received', async () => {
     const run = await parkedInDeletion();
     await run.decide('abort', DELETE_STEP);
     expect(await run.report()).toMatchObject({ outcome: 'aborted' });

@@ -47,7 +47,7 @@ describe('faults in the outage', () => {
   describe('before the promotion, or instead of it', () => {
     const { it } = stuck;
 
-    it('promotes the old primary back where the plan accepts no loss and none could not be proven: by itself, without anybody', async (scenario) => {
+    it('promotes the old primary back if the plan accepts no loss and none could not be proven: by itself, without people', async (scenario) => {
       lateWrite(scenario);
       const run = await underWay(scenario, { acceptLoss: 'none' });
       const report = await run.report();
@@ -64,7 +64,7 @@ describe('faults in the outage', () => {
       expect(scenario.service.cluster('east').read('secret/late')).toMatchObject({ by: scenario.workflowId });
     });
 
-    it('a primary that goes on writing serves on: the run rolls back by itself, also after a gate that was asked again', async (scenario) => {
+    it('a primary that keeps writing keeps serving: the run rolls back by itself, also after a gate that was asked again', async (scenario) => {
       scenario.limit({ walStill: '500ms' });
       const run = await scenario.start();
       await run.people({ go: false });
@@ -88,7 +88,7 @@ describe('faults in the outage', () => {
       await expectServiceOn(scenario, 'east');
     });
 
-    it('a failover that takes over where nothing was sent yet is refused, and lets the clients through', async (scenario) => {
+    it('a failover that takes over if nothing was sent yet is refused, and releases the clients', async (scenario) => {
       const run = await scenario.start();
       await run.people({ go: false });
       await approveLongAgo(scenario, run, 'go');
@@ -102,7 +102,7 @@ describe('faults in the outage', () => {
       await expectServiceOn(scenario, 'east');
     });
 
-    it('nobody is waited for while clients are held: a secondary that falls behind ends the run, whatever was to be paused', async (scenario) => {
+    it('the run does not wait for people while clients are quiesced: a secondary that falls behind ends the run, even before a pause', async (scenario) => {
       const caughtUp = 'Write a marker on east and wait until west has it';
       scenario.limit({ catchUp: '1s' });
       const run = await scenario.start({ go: 'auto' });
@@ -150,12 +150,12 @@ describe('faults in the outage', () => {
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
       expectNoForce(scenario);
       expect(report.findings).toContainEqual(expect.objectContaining({ severity: 'critical', code: 'no-primary' }));
-      expect(report.leftToDo[0]).toContain('no cluster seen as primary');
+      expect(report.leftToDo[0]).toContain('no cluster confirmed as primary');
       expect(drPrimaries(scenario)).toEqual([]);
     });
   });
 
-  describe('a cluster that dies in the outage, or refuses', () => {
+  describe('a cluster that stops in the outage, or refuses', () => {
     const { it } = deaths;
 
     it('the old primary, between demote and promote: parks, and finishes when it is back', async (scenario) => {
@@ -173,7 +173,7 @@ describe('faults in the outage', () => {
       await expectServiceOn(scenario, 'west');
     });
 
-    it('the old primary, with its demotion, which never took effect: while its token is waited for people have the roles read again, and it serves on', async (scenario) => {
+    it('the old primary, with its demotion, which never took effect: while its token is waited for people have the roles read again, and it keeps serving', async (scenario) => {
       const [old, next] = drPrimaries(scenario).includes('west') ? ['west', 'east'] : ['east', 'west'];
       scenario.limit({ demote: '1s', promote: '1s' });
       at(scenario, 'before', old, CHANGING.demote, (cluster) => cluster.kill());
@@ -194,7 +194,7 @@ describe('faults in the outage', () => {
       await expectServiceOn(scenario, old);
     });
 
-    it('the new primary, after the demotion: the old one serves again, and the dead one is attached when it is back', async (scenario) => {
+    it('the new primary, after the demotion: the old one serves again, and the stopped one is attached when it is back', async (scenario) => {
       // Nothing is heard of it for a quarter of the budget of its promotion; the old one has time again.
       scenario.limit({ promote: '4s' }, 'promoteSecondary');
       at(scenario, 'before', 'west', CHANGING.startAttempt, () => scenario.limit({ streaming: '1s' }, 'updatePrimary'));
@@ -210,12 +210,12 @@ describe('faults in the outage', () => {
 
       expect(report).toMatchObject({ outcome: 'rolled-back', outage: { peopleMs: 0 } });
       const promoting = report.steps.find(({ name }) => name === 'Promote east');
-      expect(promoting?.activities.map(({ observed }) => observed).join()).toContain('Not seen within 1 s');
+      expect(promoting?.activities.map(({ observed }) => observed).join()).toContain('Not observed within 1 s');
       await expectServiceOn(scenario, 'west');
       expect(scenario.state('east').dr.connectedTo).toBe('west');
     });
 
-    it('the new primary, with its promotion: nothing else is promoted until it is known what it is', async (scenario) => {
+    it('the new primary, with its promotion: no other cluster is promoted until its role is known', async (scenario) => {
       scenario.limit({ promote: '2s' });
       at(scenario, 'after', 'east', CHANGING.promote, (east) => east.kill());
       const run = await underWay(scenario, { to: 'east' });
@@ -233,7 +233,7 @@ describe('faults in the outage', () => {
       await expectServiceOn(scenario, 'east');
     });
 
-    it('the old primary is made primary again while the promotion is tried: nothing else is promoted, and people may let it serve on', async (scenario) => {
+    it('the old primary is made primary again while the promotion is tried: no other cluster is promoted, and people may let it keep serving', async (scenario) => {
       at(scenario, 'before', 'west', CHANGING.promote, () => {
         const { service } = scenario;
         const setId = service.cluster('west').snapshotState().dr.setId ?? '';
@@ -253,7 +253,7 @@ describe('faults in the outage', () => {
       await expectServiceOn(scenario, 'east');
     });
 
-    it('promotes the old primary back by itself where the new one refuses, and attaches the new one again', async (scenario) => {
+    it('promotes the old primary back by itself if the new one refuses, and attaches the new one again', async (scenario) => {
       refusePromotion(scenario, 'west');
       const report = await (await underWay(scenario)).report();
 
@@ -270,7 +270,7 @@ describe('faults in the outage', () => {
     const { it } = people;
     const [LEAD, WRITE] = ['Direct clients to the new primary', 'Verify that west accepts a write'] as const;
 
-    it('parked, retry: a refused write keeps no client out; it parks once they were let through; parked, skip: a traffic hook that fails parks with service on the new primary, and can be skipped; goes on where the plan accepts a bounded loss, and says what the bound is', async (scenario) => {
+    it('parked, retry: a refused write keeps no client out; it parks once they were released; parked, skip: a traffic hook that fails parks with service on the new primary, and can be skipped; continues if the plan accepts a bounded loss, and says what the bound is', async (scenario) => {
       lateWrite(scenario);
       const refused = refuse(scenario, 'west', 'POST /v1/kv/data/runbooks-marker-after');
       const run = await underWay(scenario, { acceptLoss: 'bounded' });
@@ -293,7 +293,7 @@ describe('faults in the outage', () => {
       writeFileSync(trafficReady, '');
     });
 
-    it('one that is not seen to serve in time waits for nobody: clients are led there, and it is told', async (scenario) => {
+    it('one that is not confirmed to serve in time does not wait for people: clients are directed there, and it is reported', async (scenario) => {
       scenario.limit({ serviceReady: '1s' }, 'awaitServiceReady');
       const silent = refuse(scenario, 'east', 'GET /v1/kv/data/runbooks-marker', 503);
       const report = await (await underWay(scenario, { to: 'east' })).report();
@@ -301,7 +301,7 @@ describe('faults in the outage', () => {
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], outage: { endedBy: 'service-ready' } });
       expect(report.outage?.serviceReadyAt).toBeUndefined();
       expect(report.findings).toContainEqual(expect.objectContaining({ code: 'service-not-proven' }));
-      expect(report.leftToDo).toContainEqual(expect.stringContaining('not seen to serve'));
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('not been confirmed to serve'));
       await expectServiceOn(scenario, 'east');
     });
 

@@ -60,13 +60,13 @@ it('a comparison that fails is no proof: the plan decides which cluster serves, 
   const back = await change({ [COMPARE]: [UNREACHABLE] });
   expect(back).toMatchObject({ side: 'old', steps: ['Demote east', COMPARE, READ, 'Promote east back'] });
   expect(back.findings).toEqual([expect.objectContaining({ code: 'loss-not-excluded' })]);
-  expect(back.findings[0]?.text).toContain('accepts no loss, and it could not be proven that nothing was lost');
+  expect(back.findings[0]?.text).toContain('accepts no loss, and it could not be proven that no data was lost');
   const on = await change({ [COMPARE]: [UNREACHABLE] }, { acceptLoss: 'bounded' });
   expect(on).toMatchObject({ side: 'new', steps: ['Demote east', COMPARE, 'Promote west'] });
   expect(on.findings).toEqual([expect.objectContaining({ code: 'loss-not-excluded' })]);
 });
 
-it('nor do roles that could not be read hold the way back: the promotion proves for itself what it needs', async () => {
+it('nor do unreadable roles block the way back: the promotion makes its own proof', async () => {
   const { side, steps } = await change({ [READ]: [UNREACHABLE] }, { compared: BOUNDED });
   expect([side, steps.at(-1)]).toEqual(['old', 'Promote east back']);
 });
@@ -79,7 +79,7 @@ describe('a demotion that was refused', () => {
   it.each([
     ['at once', [writes]],
     ['after approvals that were too old', [tooOld, writes]],
-  ])('for certain, by what was observed, lets the old primary serve on: %s', async (_, failures) => {
+  ])('for certain, because of its observations, lets the old primary keep serving: %s', async (_, failures) => {
     const done = await change({ 'Demote east': failures }, { east: 'primary' });
     expect(done).toMatchObject({ side: 'old', steps: ['Demote east', READ] });
     expect(done.parked).toHaveLength(failures.length - 1);
@@ -90,7 +90,7 @@ describe('a demotion that was refused', () => {
   const silent = { ...UNREACHABLE, cluster: 'west' };
 
   it.each(['CONFIRMATION_TIMEOUT', 'UNREACHABLE', 'REQUEST_TIMEOUT', 'NO_ACTIVE_NODE', 'SERVICE_SEALED'])(
-    'because the candidate is silent, by %s, lets the old primary serve on',
+    'because the candidate does not respond, by %s, lets the old primary keep serving',
     async (code) => {
       const done = await change({ 'Demote east': [{ ...silent, code }] }, { east: 'primary' });
       expect(done).toMatchObject({ side: 'old', steps: ['Demote east', READ], parked: [] });
@@ -98,7 +98,7 @@ describe('a demotion that was refused', () => {
     },
   );
 
-  it('by a go that was asked again and rejected, lets the old primary serve on', async () => {
+  it('by a go that was asked again and rejected, lets the old primary keep serving', async () => {
     const done = await change({}, { east: 'primary', stopped: new RunStopped('henry', 'no') });
     expect(done).toMatchObject({ side: 'old', steps: ['Demote east', READ], parked: [], findings: [] });
   });
@@ -106,12 +106,12 @@ describe('a demotion that was refused', () => {
   it.each([
     ['may have been sent', [{ ...writes, outcomeKnown: false }], undefined],
     ['may have been sent by an earlier try', [{ ...UNREACHABLE, outcomeKnown: false }, writes], undefined],
-    ['may have been sent, and the candidate is silent', [{ ...silent, outcomeKnown: false }], undefined],
+    ['may have been sent, and the candidate does not respond', [{ ...silent, outcomeKnown: false }], undefined],
     ['may have been sent before a reset', [{ ...writes, code: 'RUN_WAS_RESET' }, silent], undefined],
-    ['met an old primary that is silent', [{ ...silent, cluster: 'east' }], undefined],
+    ['met an old primary that does not respond', [{ ...silent, cluster: 'east' }], undefined],
     ['was refused for another reason', [{ ...writes, code: 'PERMISSION_DENIED' }], undefined],
     ['was refused, and the input wants people to be asked', [writes], 'park'],
-  ] as const)('parks where it %s', async (_, failures, onStuck) => {
+  ] as const)('parks if it %s', async (_, failures, onStuck) => {
     const done = await change({ 'Demote east': failures }, { east: 'primary', onStuck });
     expect(done).toMatchObject({ side: 'nowhere', parked: failures.map(() => 'Demote east') });
   });
@@ -123,7 +123,7 @@ describe('a failover that takes the run over', () => {
   const told = [{ severity: 'critical', code: 'no-performance-primary' }];
   const since = expect.any(Number) as unknown;
 
-  it('where the old primary was just seen to serve finds no outage, and nobody is alarmed', async () => {
+  it('if the old primary was just confirmed to serve finds no outage, and raises no alarm', async () => {
     const done = await change({}, { stopped: taken, east: 'primary' });
     expect(done).toMatchObject({ side: taken, outageSince: undefined, findings: [], steps: ['Demote east', READ] });
   });
@@ -131,14 +131,14 @@ describe('a failover that takes the run over', () => {
   it.each([
     ['was demoted', 'secondary', {}],
     ['cannot be read', undefined, { [READ]: [UNREACHABLE] }],
-    ['is not told by anybody', undefined, {}],
-  ])('where the old primary %s goes on in the outage, and tells it', async (_, east, failing) => {
+    ['is not reported by any node', undefined, {}],
+  ])('if the old primary %s continues in the outage, and reports it', async (_, east, failing) => {
     const done = await change(failing, { stopped: taken, ...(east && { east }) });
     expect(done).toMatchObject({ side: taken, outageSince: since, findings: told });
     expect(done.began).toEqual([done.outageSince]);
   });
 
-  it('after the demotion, for DR alone: that no cluster may be performance primary is told', async () => {
+  it('after the demotion, for DR alone: reports that no cluster may be performance primary', async () => {
     expect(await change({}, { compared: taken })).toMatchObject({ side: taken, outageSince: since, findings: told });
   });
 });
@@ -157,7 +157,7 @@ describe('a batch token that is refused', () => {
     return { tokens, promoteSecondary };
   };
 
-  it('on the way back, where nothing else is left, is replaced by one of the holders', async () => {
+  it('on the way back, if no other source is left, is replaced by one of the holders', async () => {
     const done = await change({}, { compared: BOUNDED, dr: withBatchToken() });
     expect(done).toMatchObject({ side: 'old', parked: [] });
     expect(done.steps.slice(3)).toEqual(['Promote east back', 'Promote east back']);
@@ -166,8 +166,8 @@ describe('a batch token that is refused', () => {
   const denied = { code: 'PERMISSION_DENIED', message: 'It has ended.', outcomeKnown: true };
 
   it.each([
-    ['holds nobody up until holders came: people may choose the way back, or mend it', [denied], 'batch'],
-    ['again, where people chose to retry, is replaced by one of the holders', [denied, denied], 'sealed'],
+    ['does not block until holders came: people may choose the way back, or repair it', [denied], 'batch'],
+    ['again, if people chose to retry, is replaced by one of the holders', [denied, denied], 'sealed'],
   ])('by the new primary %s', async (_, refusals, source) => {
     const dr = withBatchToken();
     const done = await change({ 'Promote west': refusals }, { onStuck: 'park', compared: { loss: 'none' }, dr });

@@ -127,7 +127,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       expect(statuses(scenario, 'asia', UPDATE)).toEqual([]);
       const left = report.leftToDo.join('\n');
       for (const each of ['asia', 'east'])
-        expect(left).toContain(`${each} was not seen following europe with its filter`);
+        expect(left).toContain(`${each} has not been confirmed to follow europe with its filter`);
       expect(left).not.toContain('DR operation token');
       expect(primaries(scenario)).toEqual(['europe']);
     });
@@ -163,7 +163,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       // However such a run ends, also by a failover that takes it over: what became of the promotion is told.
       const told = { code: 'no-performance-primary', severity: 'critical' };
       expect(report.findings).toContainEqual(expect.objectContaining(told));
-      expect(report.leftToDo.join('\n')).toContain('no cluster seen as performance primary');
+      expect(report.leftToDo.join('\n')).toContain('no cluster confirmed as performance primary');
     });
 
     it('lost answer: promote by force, overridden, two approvers', async (scenario) => {

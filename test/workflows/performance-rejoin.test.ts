@@ -36,7 +36,7 @@ describe('a former performance primary comes back', () => {
   const { it } = world;
   runLanes(world);
 
-  it('refused: nobody else is primary, or two others are', async (scenario) => {
+  it('refused: no other cluster is primary, or two others are', async (scenario) => {
     expect(await scenario.refusal(NAME, { cluster: 'east' })).toContain('one other performance primary serves');
     await split(scenario, 'east', 'europe');
     expect(await scenario.refusal(NAME, { cluster: 'asia' })).toContain('one other performance primary serves');
@@ -63,7 +63,7 @@ describe('a former performance primary comes back', () => {
     scenario.service.cluster('east').write('secret/lost', { on: 'east' });
   });
 
-  it('demoted first, let out then, and filtered before it follows the one that serves', async (scenario) => {
+  it('demoted first, then unfenced, and filtered before it follows the one that serves', async (scenario) => {
     const { service } = scenario;
     const orderOf = (cluster: string, endpoint: string) =>
       service.calls.findIndex((call) => call.cluster === cluster && `${call.method} ${call.path}` === endpoint);

@@ -142,7 +142,7 @@ describe('a new performance secondary', () => {
   describe('of a performance primary', () => {
     const { it } = losing;
 
-    it('refused: what it may see is not said, or wider than the filter that stands; roles that do not allow it', async (scenario) => {
+    it('refused: its filter is not specified, or wider than the present one; roles that do not allow it', async (scenario) => {
       const refusal = (secondary: string, more: object = {}) =>
         scenario.refusal(NAME, { primary: 'east', secondary, ...more });
       expect(await refusal('oceania')).toContain('pathsFilters: {oceania: none}');
@@ -161,7 +161,7 @@ describe('a new performance secondary', () => {
       for (const each of ['oceania', 'europe', 'west']) expect(statuses(scenario, each, ENABLE)).toEqual([]);
     });
 
-    it('lost answers: primary/paths-filter, generate-public-key and secondary-token; secondary/enable and revoke-secondary; parked, skip: nobody made a token on the new secondary', async (scenario) => {
+    it('lost answers: primary/paths-filter, generate-public-key and secondary-token; secondary/enable and revoke-secondary; parked, skip: no token was created on the new secondary', async (scenario) => {
       plant(scenario, 'asia');
       const id = scenario.service.cluster('asia').clusterId;
       const filterPath = `POST ${PERFORMANCE}/primary/paths-filter/${id}`;
@@ -184,7 +184,7 @@ describe('a new performance secondary', () => {
       expect(askedAsia.filter((path) => path.includes('/dynamic-filter/'))).toEqual([]);
     });
 
-    it('parked, abort: the report says what a cluster that was wiped needs', async (scenario) => {
+    it('parked, abort: the report lists the needs of a cluster that was wiped', async (scenario) => {
       const run = await onboard(scenario, 'europe', {}, 'approve wipe');
       await run.waitsFor('action');
       await unsealAll(scenario, 'europe', 'east');

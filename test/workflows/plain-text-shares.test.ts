@@ -28,7 +28,7 @@ function found(texts: readonly string[]): string[] {
   return [...new Set(texts.flatMap((text) => findCanaries(text, shares)))];
 }
 
-describe('a key share in plain text, in what is no share', () => {
+describe('a key share in plain text, in a message that is no share', () => {
   let scenario: Scenario;
   let hook: WebhookServer;
   let run: TestRun;
@@ -64,13 +64,13 @@ describe('a key share in plain text, in what is no share', () => {
     ['resume', (share: string) => ({ by: share, reason: 'why' })],
     ['abort', (share: string) => ({ by: 'olga', reason: `my share is ${share}` })],
     ['takeOver', (share: string) => ({ deployment: scenario.name, reason: share })],
-  ] as const)('%s: refused before anybody looks at it', async (signal, make) => {
+  ] as const)('%s: refused before it is read', async (signal, make) => {
     runId = (await run.status()).runId;
     await run.handle.signal(signal, await make(plain(signal)));
     expect(await run.receiptOf(signal)).toMatchObject({ verdict: 'refused', code: 'plain-text-share' });
   });
 
-  it('signals that no runbook knows: in what they bring, and as their name', async () => {
+  it('signals that no runbook has: in their content, and as their name', async () => {
     await run.handle.signal('helo', { hello: 'world' });
     await run.handle.signal('shares', { holder: 'ada', key: plain('an unknown signal') });
     await run.handle.signal(plain('the name of a signal'));
@@ -79,7 +79,7 @@ describe('a key share in plain text, in what is no share', () => {
     told.push(await run.status());
   });
 
-  it('an operation token instead is told as one: it is to be ended, and nothing is rekeyed', async () => {
+  it('an operation token instead is reported as one: it is to be revoked, and no rekey is needed', async () => {
     shares.set('a token', TOKEN);
     await run.handle.signal('approve', { name: 'grace', comment: `take ${TOKEN}` });
     expect(await run.receiptOf('approve', 2)).toMatchObject({ verdict: 'refused', code: 'plain-text-token' });
@@ -89,7 +89,7 @@ describe('a key share in plain text, in what is no share', () => {
     );
   });
 
-  it('digests, identifiers and fingerprints are no shares: the run goes on with them', async () => {
+  it('digests, identifiers and fingerprints are no shares: the run continues with them', async () => {
     await run.control('pause', { reason: `commit of 2026-11-21, ticket CHG0012345678, ${runId}` });
     await run.receiptOf('pause', 2);
     await run.control('resume', { reason: 'seen' });
@@ -124,13 +124,13 @@ describe('a key share in plain text, in what is no share', () => {
     for (const { body } of alarms) expect(body).toMatchObject({ severity: 'critical', runId });
   });
 
-  it('whoever looks at the exit code alone learns that something critical is left, also of a run that completed', async () => {
+  it('the exit code alone shows that a critical item is left, also of a run that completed', async () => {
     const { code, out } = await cli(['watch', scenario.workflowId, '--run-id', runId], { env: scenario.environment });
     expect([code, out]).toEqual([8, expect.stringMatching(/Completed: [^]*CRITICAL/)]);
     told.push(out);
   });
 
-  it('the start input: the run fails before anything is copied, also where it was to be handed over', async () => {
+  it('the start input: the run fails before any copy, also if it was to be handed over', async () => {
     const input = { reason: `ada's share is ${plain('start input')}` };
     for (const workflowId of [scenario.workflowId, `other-${scenario.name}`]) {
       const refused = await scenario.start(input, workflowId);
@@ -144,7 +144,7 @@ describe('a key share in plain text, in what is no share', () => {
     }
   });
 
-  it('a token in the start input is told as one: it is to be ended, and nothing is rekeyed', async () => {
+  it('a token in the start input is reported as one: it is to be revoked, and no rekey is needed', async () => {
     const refused = await scenario.start({ reason: `with ${TOKEN}` });
     const { code, message, details } = await refused.failure();
     expect([code, message]).toEqual(['PLAIN_TEXT_SHARE', expect.stringMatching(/^A token seems to be in plain text/)]);
@@ -152,7 +152,7 @@ describe('a key share in plain text, in what is no share', () => {
     told.push(message, details);
   });
 
-  it('a run that tells people nothing else tells it at once: a dry run and a check of readiness, while they read', async () => {
+  it('a run without other notifications sends it at once: a dry run and a check of readiness, while they read', async () => {
     const over = signalled();
     scenario.service.faults.add({ endpoint: /./, action: () => over.promise, times: Infinity });
     const quiet = [await scenario.start({ dryRun: true }, `dry-${scenario.name}`), await scenario.run('readiness')];
@@ -189,7 +189,7 @@ describe('a key share in plain text, in what is no share', () => {
     told.push(findings);
   });
 
-  it('no share stands anywhere else: other events, logs, reports, files, notifications, status', async () => {
+  it('no share is anywhere else: other events, logs, reports, files, notifications, status', async () => {
     expect(shares.size).toBe(13);
     // Of this run: those that were refused have the same Workflow ID.
     const all = await scenario.attach(scenario.workflowId, runId).events();

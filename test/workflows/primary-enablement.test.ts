@@ -39,7 +39,7 @@ const roles = (scenario: Scenario, cluster: string) => {
 describe('enabling a primary', () => {
   runLanes(fresh, layered);
 
-  describe('of clusters that replicate nothing', () => {
+  describe('of clusters without replication', () => {
     const { it } = fresh;
 
     it('DR, after a dry run that only reads; enabling it again finds it there', async (scenario) => {
@@ -85,7 +85,7 @@ describe('enabling a primary', () => {
       refuse(scenario, 'north', 'POST /v1/kv/data/runbooks-marker');
       const abort = 'abort Verify that north accepts a write';
       const report = await (await enable(scenario, 'dr', 'north', 'approve plan', abort)).report();
-      const told = 'north became DR primary and nothing was connected to it';
+      const told = 'north became DR primary and no secondary was connected to it';
       expect(report.outcome).toBe('aborted');
       expect(report.leftToDo).toContainEqual(expect.stringContaining(told));
       // Of one that was primary before nothing is to be undone.

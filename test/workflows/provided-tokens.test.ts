@@ -71,7 +71,7 @@ describe('a provided operation token', () => {
   );
 
   planned.it(
-    'that died before the promotion is replaced inside the outage, and so is one for the way back',
+    'that expired before the promotion is replaced inside the outage, and so is one for the way back',
     async (scenario) => {
       const run = await scenario.start({ to: 'east', go: 'auto', onStuck: 'park' });
       const token = generatedOn(scenario, 'east');
@@ -138,11 +138,11 @@ describe('a provided operation token', () => {
     await expectClean(scenario, run);
   });
 
-  hasty.it('that nobody gives in time ends the run before anything is changed', async (scenario) => {
+  hasty.it('that is not given in time ends the run before any change', async (scenario) => {
     const run = await scenario.start();
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'aborted' });
-    expect(JSON.stringify(report)).toContain('nobody gave an operation token of west in time; asked: ada, bert');
+    expect(JSON.stringify(report)).toContain('no operation token of west was given in time; asked: ada, bert');
     expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
     await expectClean(scenario, run);
   });

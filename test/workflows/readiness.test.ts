@@ -58,7 +58,7 @@ describe('readiness', () => {
     await replayRun(first);
   });
 
-  it('refused: a deployment that nobody knows', async () => {
+  it('refused: an unknown deployment', async () => {
     const unknown = `${scenario.name}-x`;
     const run = await scenario.startRunbook('readiness', { deployment: unknown }, `readiness:${unknown}`);
     const failure = await run.failure();
@@ -84,7 +84,7 @@ describe('readiness', () => {
     over.resolve();
   });
 
-  it('beside a run that works it says which one holds the lock, does not disturb it, and tells what became worse', async () => {
+  it('beside a run that works it names the lock holder, does not disturb it, and reports what became worse', async () => {
     // The aborted check closed too; it has no verdict, and is passed over.
     await untilListed(id(), 2);
     const working = await scenario.start();

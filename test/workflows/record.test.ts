@@ -61,7 +61,7 @@ describe('the record', () => {
   });
   afterEach(() => handle.terminate('end of the test').catch(() => undefined));
 
-  it('two workers that write at once, over the end of its runs, lose nothing', async () => {
+  it('two workers that write at once, over the end of its runs, lose no entry', async () => {
     const [one, other] = [worker(), worker()];
     const names = Array.from({ length: 60 }, (_each, index) => `token:${String(index).padStart(2, '0')}`);
     await Promise.all(names.map((name, index) => put(index % 2 === 0 ? one : other, name)));
@@ -73,7 +73,7 @@ describe('the record', () => {
     expect(codes()).toEqual([]);
   });
 
-  it('one that somebody ends goes on from its last state, also in the middle of writing, and it is an alarm', async () => {
+  it('one that somebody ends continues from its last state, also in the middle of writing, and it is an alarm', async () => {
     const [one, other] = [worker(), worker()];
     await put(one, 'a');
     await Promise.all([put(one, 'b'), handle.terminate('by hand'), put(other, 'c'), put(other, 'd')]);
@@ -89,7 +89,7 @@ describe('the record', () => {
     expect(await keys(other)).toEqual(['a', 'b', 'c', 'd', 'e']);
   });
 
-  it('a cancellation does not end it, and an update of nobody knows what is refused', async () => {
+  it('a cancellation does not end it, and an unknown update is refused', async () => {
     await put(worker(), 'a');
     await handle.cancel();
     for (const bad of [undefined, 'x', {}, { head: { counter: 2 } }, { head: { counter: 7 }, put: {}, removed: [] }])
@@ -112,7 +112,7 @@ describe('the record', () => {
     expect(await keys(lost)).toEqual(['a', 'b']);
   });
 
-  it('without a worker nothing is "not there": reading fails, and a write waits for the worker, once', async () => {
+  it('without a worker no entry counts as absent: reading fails, and a write waits for the worker, once', async () => {
     await put(worker(), 'a');
     let back: Promise<void> | undefined;
     const waits = worker(
@@ -133,7 +133,7 @@ describe('the record', () => {
     expect(codes()).toEqual([]);
   });
 
-  it('what no worker marked counts for nothing and is an alarm; the next write is whole again', async () => {
+  it('unmarked content does not count and is an alarm; the next write is whole again', async () => {
     const records = worker();
     await put(records, 'a');
     const { head, entries } = await stored();
@@ -188,7 +188,7 @@ describe('the record', () => {
     expect(await keys(worker())).toEqual(['a']);
   });
 
-  it('does not grow beyond what can be read, and the next write of a worker is whole again', async () => {
+  it('does not grow beyond a readable size, and the next write of a worker is whole again', async () => {
     await put(worker(), 'a');
     const large = { value: 'x'.repeat(100_000), at: 1, mark: MARK };
     const fill = async () => {
@@ -218,7 +218,7 @@ describe('the record', () => {
     expect(codes()).toEqual([]);
   });
 
-  it('believes no old entry of a worker that somebody puts back', async () => {
+  it('trusts no old entry of a worker that somebody puts back', async () => {
     const records = worker();
     await put(records, 'a');
     const { entries } = await stored();
@@ -229,7 +229,7 @@ describe('the record', () => {
     expect(await keys(worker())).toEqual(['b', 'c']);
   });
 
-  it('believes no value but the one that was marked, although head and marks are a worker’s', async () => {
+  it('trusts no value but the marked one, although head and marks are from a worker', async () => {
     await put(worker(), 'a');
     const state = await stored();
     await handle.terminate('to put another one in its place');
@@ -241,7 +241,7 @@ describe('the record', () => {
     expect(codes()).toEqual(['record-not-ours']);
   });
 
-  it('does not go on with what was wrong with it if somebody ends it', async () => {
+  it('does not keep wrong content if somebody ends it', async () => {
     await put(worker(), 'a');
     await forge({ removed: ['a'] });
     await handle.terminate('to keep the poison');
@@ -258,7 +258,7 @@ describe('the record', () => {
     expect(new Set(raised).size).toBe(1);
   });
 
-  it('an entry of a seal key that was taken away too early is told, and is there again with its key', async () => {
+  it('an entry of a seal key that was removed too early is reported, and is there again with its key', async () => {
     await put(worker(), 'a');
     const another = SealKeyring.parse(newSealKey().reveal());
     await put(scenario.recordsOfAWorker(alarms, undefined, undefined, another), 'b');
@@ -266,7 +266,7 @@ describe('the record', () => {
     expect((await worker().read(deployment)).values.get('a')).toBe('a');
   });
 
-  it('one that went back, or is away, is an alarm for whoever saw more, and by what a run or the marker kept', async () => {
+  it('one that went back, or is away, is an alarm for every reader of a later state, and by the state that a run or the marker kept', async () => {
     const records = worker();
     await put(records, 'a');
     const old = await stored();
@@ -287,7 +287,7 @@ describe('the record', () => {
     expect([away.values.size, away.alarms]).toEqual([0, []]);
   });
 
-  it("somebody else's workflow in its place is no record, and nothing is written to it", async () => {
+  it('another workflow in its place is no record, and is never written to', async () => {
     const records = worker();
     await put(records, 'a');
     await handle.terminate('to take its place');
@@ -324,7 +324,7 @@ describe('the record', () => {
     expect(await run()).toMatchObject({ findings: [] });
   });
 
-  it('keeps no failover from beginning, whatever somebody put into it', async () => {
+  it('delays no failover, whatever somebody put into it', async () => {
     const { taskQueue, service } = scenario;
     const workflowId = recordWorkflowId(scenario.name);
     const handle = scenario.client.workflow.getHandle(workflowId);

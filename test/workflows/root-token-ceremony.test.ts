@@ -127,7 +127,7 @@ describe('rootTokenCeremony', () => {
     await expectGoodToken(scenario, report);
   });
 
-  it('parked, retry: the generation, after its gate was too old and nobody gave a share twice', async (scenario) => {
+  it('parked, retry: the generation, after its gate was too old and no holder gave a share twice', async (scenario) => {
     refuse(scenario, 'east', ATTEMPT, 403, 1);
     const run = await start(scenario);
     await approveLongAgo(scenario, run, 'ceremony');

@@ -28,7 +28,7 @@ describe('the roster of a ceremony', () => {
   const ceremony = (changes: Partial<Deployment['ceremony']>) => Object.assign(scenario.inForce.ceremony, changes);
   const asking = (run: TestRun, where: (waiting: Asking) => boolean = () => true) => run.waitsFor('shares', where);
 
-  it('stand-by holders are asked when shares are missing after a while, and are told', async () => {
+  it('stand-by holders are asked when shares are missing after a while, and are notified', async () => {
     const run = await scenario.tokenCeremony();
     await run.share('ada');
     await run.share('bert');
@@ -59,7 +59,7 @@ describe('the roster of a ceremony', () => {
     await replayRun(run);
   });
 
-  it('in a new epoch who was called in stays called in', async () => {
+  it('in a new epoch people who were called in stay called in', async () => {
     const run = await scenario.tokenCeremony();
     await asking(run, ({ standBy }) => standBy === undefined);
     for (const path of ceremonyKeyFiles(join(scenario.directory, 'keys'))) await rm(path);
@@ -72,7 +72,7 @@ describe('the roster of a ceremony', () => {
     await replayRun(run);
   });
 
-  it('a stand-by who answers early counts, and nobody else is called in', async () => {
+  it('a stand-by who answers early counts, and no other is called in', async () => {
     ceremony({ inviteStandByAfterMs: 1_500_000 });
     const run = await scenario.tokenCeremony();
     for (const holder of ['dora', 'ada', 'bert']) await run.share(holder);
@@ -84,7 +84,7 @@ describe('the roster of a ceremony', () => {
     expect(told.posted.map(({ body }) => body['event'])).not.toContain('stand-by-called');
   });
 
-  it('where everybody gave and the service rejected the shares, who gave may correct his', async () => {
+  it('if all gave and the service rejected the shares, every holder may correct theirs', async () => {
     ceremony({ standBy: [] });
     const run = await scenario.tokenCeremony();
     await run.share('ada');

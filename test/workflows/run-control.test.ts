@@ -131,7 +131,7 @@ describe('people control a run', () => {
       expectNoKeys(scenario);
     });
 
-    it('a ceremony ends the run when too few shares came, and names who gave none', async (scenario) => {
+    it('a ceremony ends the run when too few shares came, and names the missing holders', async (scenario) => {
       await whileInForce(scenario, { collectForMs: 2_000 }, 'ceremony', async () => {
         const report = await (await scenario.start()).report();
         expect(report.outcome).toBe('aborted');
@@ -142,10 +142,10 @@ describe('people control a run', () => {
     });
   });
 
-  describe('that goes on', () => {
+  describe('that continues', () => {
     const { it } = resumed;
 
-    it('pause at the next step, a worker that restarts, a parked step: the run goes on and completes', async (scenario) => {
+    it('pause at the next step, a worker that restarts, a parked step: the run continues and completes', async (scenario) => {
       const run = await scenario.start();
       await holdsOne(run);
 
@@ -203,7 +203,7 @@ describe('people control a run', () => {
       await replayRun(run);
     });
 
-    it('reset, it changes nothing before a decision acknowledges it, gets new shares and approvals, and completes; behind the invitation the old keys are void', async (scenario) => {
+    it('reset, it makes no changes before a decision acknowledges it, gets new shares and approvals, and completes; behind the invitation the old keys are void', async (scenario) => {
       const first = await scenario.start({ to: 'east' });
       await holdsOne(first);
       await first.approve('plan');

@@ -37,14 +37,14 @@ describe('a secondary that is to follow another primary', () => {
     const { it } = dr;
     const north = { kind: 'dr', primary: 'west', secondary: 'north' };
 
-    it('refused: by addresses, and where there is nothing to do', async (scenario) => {
+    it('refused: by addresses, and if it follows already', async (scenario) => {
       for (const form of ['token', 'addresses'])
         expect(await scenario.refusal(NAME, { ...north, primary: 'east', form })).toContain('something to do');
       changeDrPrimary(scenario, 'east', 'west');
       const demoted = { ...north, secondary: 'east', form: 'addresses' };
       expect(await scenario.refusal(NAME, demoted)).toContain('a demoted cluster accepts no addresses');
       const unknown = { ...north, form: 'addresses' };
-      expect(await scenario.refusal(NAME, unknown)).toContain('the primary knows the secondary');
+      expect(await scenario.refusal(NAME, unknown)).toContain('the primary lists the secondary');
       expect(scenario.calls('north', 'update-primary')).toBe(0);
     });
 
@@ -74,7 +74,7 @@ describe('a secondary that is to follow another primary', () => {
       expect(scenario.state('east').operationTokens).toBe(0);
     });
 
-    it('is named to the approvers of a switchover where it cannot be asked', async (scenario) => {
+    it('is named to the approvers of a switchover if it cannot be asked', async (scenario) => {
       await scenario.service.cluster('north').kill();
       const run = await scenario.start({ to: 'east' });
       await run.waitsFor('approval');
@@ -108,7 +108,7 @@ describe('a secondary that is to follow another primary', () => {
       refuse(scenario, 'europe', UPDATE);
       const report = await scenario.play(NAME, europeTo('west', 'addresses'), 'approve repoint', `skip ${GIVE}`);
       expect(report.outcome).toBe('completed');
-      expect(report.leftToDo.join('\n')).toContain('europe was not seen following west');
+      expect(report.leftToDo.join('\n')).toContain('europe has not been confirmed to follow west');
       expect(scenario.state('europe').performance.connectedTo).toBeUndefined();
     });
 

@@ -49,7 +49,7 @@ describe('beside runs of ours', () => {
     deployment: { notifications },
   });
 
-  it('nobody is told of an onboarding, which takes longer than two samples', async () => {
+  it('no alarm is raised for an onboarding, which takes longer than two samples', async () => {
     await sampledDuring(scenario, async () => {
       const run = await scenario.begin(
         'drSecondaryOnboarding',
@@ -63,7 +63,7 @@ describe('beside runs of ours', () => {
     expect(alarmsOf(hook)).toEqual([]);
   });
 
-  it('nobody is told of a planned switchover, whose outage many samples see', async () => {
+  it('no alarm is raised for a planned switchover, whose outage many samples show', async () => {
     const slow = { endpoint: CHANGING.promote, action: { delayMs: 1_500 }, times: 1 } as const;
     const held = scenario.service.faults.add(slow);
     await sampledDuring(scenario, async () => {
@@ -84,7 +84,7 @@ describe('beside a rejoin', () => {
     deployment: { notifications },
   });
 
-  it('nobody is told again of the second primary, nor that it does not stream before it is let out', async () => {
+  it('no second alarm is raised for the second primary, nor for its missing stream before it is unfenced', async () => {
     await splitPrimaries(scenario, 'east', 'west');
     const run = await scenario.run('drRejoin', { cluster: 'east' });
     await sampledDuring(scenario, async () => {
@@ -98,7 +98,7 @@ describe('beside a rejoin', () => {
     expect(alarmsOf(hook)).toEqual([]);
   });
 
-  it('without a run of ours, the second primary is told, with the command for the one that came back', async () => {
+  it('without a run of ours, the second primary is reported, with the command for the one that came back', async () => {
     await splitPrimaries(scenario, 'west', 'east');
     await (await sampler(scenario, 5)).handle.result();
     expect(alarmsOf(hook)).toEqual([expect.stringContaining('Several primaries in DR set main')]);
@@ -120,7 +120,7 @@ describe('onNoPrimary: { start: drFailover }', () => {
     return (await scenario.client.workflow.count(query)).count;
   };
 
-  it('is refused while the primary answers, and harms nothing', async () => {
+  it('is refused while the primary answers, and does no harm', async () => {
     // The sampler alone does not see the primary.
     const unseen = scenario.service.faults.add({
       cluster: 'east',
@@ -149,7 +149,7 @@ describe('onNoPrimary: { start: drFailover }', () => {
     hook.posted.length = 0;
   });
 
-  it('starts under the lock, once, waits at its gates, and carries out what people approve', async () => {
+  it('starts under the lock, once, waits at its gates, and carries out the approved operations', async () => {
     const before = await failovers();
     await scenario.service.cluster('east').kill();
     await (await sampler(scenario, 5)).handle.result();
@@ -177,7 +177,7 @@ describe('onNoPrimary: { start: drFailover }', () => {
   });
 });
 
-describe('a sampler that is dead', () => {
+describe('a sampler that has stopped', () => {
   let hook: WebhookServer;
   let scenario: Scenario;
   openWebhook((opened) => (hook = opened));
@@ -198,7 +198,7 @@ describe('a sampler that is dead', () => {
     });
   afterEach(() => jest.restoreAllMocks());
 
-  it('is told by the workers, once, and its end once', async () => {
+  it('is reported by the workers, once, and its end once', async () => {
     // Never sampled: a point of readiness, and no alarm.
     later(3_600_000);
     await sweep();
@@ -225,7 +225,7 @@ describe('a sampler that is dead', () => {
     hook.posted.length = 0;
   });
 
-  it('runs whose samples cannot be written are told as such', async () => {
+  it('runs whose samples cannot be written are reported as such', async () => {
     for (let run = 0; run < 2; run += 1) {
       const { handle } = await sampler(scenario, 200);
       await handle.terminate('as if its result were too large');
@@ -247,7 +247,7 @@ describe('a worker', () => {
   });
   afterEach(() => jest.restoreAllMocks());
 
-  it('looks after the sampler by itself', async () => {
+  it('checks the sampler by itself', async () => {
     await (await sampler(scenario, 1)).handle.result();
     jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 100_000);
     await until('told', () => alarmsOf(hook).length > 0);

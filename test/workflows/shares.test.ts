@@ -58,7 +58,7 @@ describe('key shares', () => {
     ['a key share in plain text', () => ({ holder: 'emil', share: PLAIN }), 'plain-text-share'],
     ['a token in plain text', () => ({ token: TOKEN }), 'plain-text-token'],
     ['both', () => ({ holder: 'emil', share: PLAIN, token: TOKEN }), 'plain-text-share'],
-  ])('refused with a reason, and nothing lost: %s', async (_what, make, code) => {
+  ])('refused with a reason, and without a loss: %s', async (_what, make, code) => {
     await run.waitsFor('shares');
     expect(await send(await make())).toMatchObject({ verdict: 'refused', code });
     expect(await held()).toEqual([]);
@@ -85,7 +85,7 @@ describe('key shares', () => {
     expect(await held()).toEqual(['ada', 'bert']);
   });
 
-  it('a wrong share value: the progress falls back, nobody is blamed, and one further share is enough', async () => {
+  it('a wrong share value: the progress falls back, no holder is blamed, and one further share is enough', async () => {
     const right = scenario.person('cleo').share ?? '';
     const wrong = `${right.startsWith('00') ? 'ff' : '00'}${right.slice(2)}`;
     expect(await send(await run.envelope('cleo', { share: wrong }))).toMatchObject({ verdict: 'accepted' });
@@ -124,7 +124,7 @@ describe('key shares', () => {
     expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(sent);
   });
 
-  it('the report that the run gave is the one that its whole history gives', async () => {
+  it('the report that the run gave equals the one from its whole history', async () => {
     await replayRun(run);
     const later = await reportOf(run);
     expect(deeds(later)).toEqual(deeds(report));

@@ -9,7 +9,7 @@ import type { Scenario, TestRun } from '../support/scenario';
 
 const SECRET_NAME = 'hvs.CAESIJcanaryThatLooksLikeATokenOfTheService0123456789';
 
-describe('whatever arrives by signal gets a receipt and the run goes on to its normal end', () => {
+describe('every signal gets a receipt and the run continues to its normal end', () => {
   let scenario: Scenario;
   let run: TestRun;
   let report: Report;
@@ -68,7 +68,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
       text: expect.stringMatching(/aprove/) as string,
     });
     expect(await run.receiptOf('unknown', 2)).toMatchObject({ code: 'plain-text-token', text: saying(/^[^.]*copied/) });
-    expect((await run.receiptOf('unknown', 3)).text).toBe('no runbook knows the signal (not shown)');
+    expect((await run.receiptOf('unknown', 3)).text).toBe('no runbook has a signal (not shown)');
     await run.receiptOf('unknown', 50);
     expect((await run.status()).receipts.filter(({ signal }) => signal === 'unknown')).toHaveLength(50);
   });
@@ -143,7 +143,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     expect(receipts[1]).toMatchObject({ verdict: 'refused', code: 'refused' });
   });
 
-  it('an approval before its gate opens is refused where it cannot know the plan, and counts where it does', async () => {
+  it('an approval before its gate opens is refused if it cannot have the plan, and counts if it does', async () => {
     const { planDigest } = await run.waitsFor('approval');
     for (const holder of ['ada', 'bert']) await run.share(holder);
     await run.approve('plan');
@@ -166,7 +166,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     });
   });
 
-  it('decisions for another run, step, parking or choice leave the step parked; the right one is heard', async () => {
+  it('decisions for another run, step, parking or choice leave the step parked; the right one is read', async () => {
     const parked = await run.waitsFor('decision');
     expect(parked).toMatchObject({
       step: 'Write a marker on east and wait until west has it',
@@ -208,7 +208,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     report = await run.report();
   });
 
-  it('the report of the completed run has every receipt, and nothing of what could not be read', async () => {
+  it('the report of the completed run has every receipt, and no unreadable content', async () => {
     expect(report.outcome).toBe('completed');
     for (const signal of ['share', 'approve', 'decide', 'pause'] as const) {
       const answered = report.receipts.filter((each) => each.signal === signal).map(({ arrival }) => arrival);
@@ -263,7 +263,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     expect(changes()).toBe(before);
   });
 
-  it('updates in one name are looked at so often, also after another worker replayed the run; whoever sends one after a flood of signals has a receipt', async () => {
+  it('updates in one name are read so often, also after another worker replayed the run; an update after a flood of signals has a receipt', async () => {
     const flooded = await scenario.start({ to: 'east' });
     await flooded.waitsFor('approval');
     const update = () => flooded.handle.executeUpdate<number, [unknown]>('decide', { args: [{ name: 'nobody' }] });

@@ -24,7 +24,7 @@ const STREAMS = 'Wait until east streams from west';
 describe('a site that needs longer than the budgets', () => {
   runLanes(restarting, comparing, cut);
 
-  restarting.it('restarts for longer: demotion and promotion park, and go on by themselves', async (scenario) => {
+  restarting.it('restarts for longer: demotion and promotion park, and continue by themselves', async (scenario) => {
     const run = await scenario.start();
     await run.people();
     const report = await run.report();
@@ -49,7 +49,7 @@ describe('a site that needs longer than the budgets', () => {
   });
 
   cut.it(
-    'does not reach the new primary: the wait parks, says that it looks on, and ends once it does',
+    'does not reach the new primary: the wait parks, says that it keeps checking, and ends once it does',
     async (scenario) => {
       const run = await scenario.start();
       const { service } = scenario;
@@ -59,7 +59,7 @@ describe('a site that needs longer than the budgets', () => {
       });
       await run.people();
       const parked = await run.parks(STREAMS);
-      expect(parked.next).toContain('The run looks on for hours');
+      expect(parked.next).toContain('The run keeps checking for hours');
       service.heal();
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [{ step: STREAMS }] });

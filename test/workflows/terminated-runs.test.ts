@@ -5,7 +5,7 @@ import { refusePromotion } from '../support/faults';
 import { openScenario } from '../support/scenario';
 import type { Scenario, TestRun } from '../support/scenario';
 
-describe('what people are told of a run that ends otherwise', () => {
+describe('notifications of a run that ends otherwise', () => {
   let scenario: Scenario;
   let up: WebhookServer;
   openScenario((opened) => (scenario = opened), {
@@ -18,7 +18,7 @@ describe('what people are told of a run that ends otherwise', () => {
   const posted = (run: TestRun, event: string) =>
     run.until(`told ${event}`, () => up.posted.find(({ body }) => body['event'] === event)?.body);
 
-  it('a dry run tells nobody, and a refusal does', async () => {
+  it('a dry run sends none, and a refusal does', async () => {
     const dry = await scenario.start({ dryRun: true }, `dry-${scenario.name}`);
     expect((await dry.report()).outcome).toBe('planned');
     expect(events()).toEqual([]);
@@ -54,7 +54,7 @@ describe('what people are told of a run that ends otherwise', () => {
     return { report, live };
   }
 
-  it('terminated while people are waited for: nothing was touched, only the keys are left', async () => {
+  it('terminated while people are waited for: no cluster was changed, only the keys are left', async () => {
     const run = await scenario.start();
     await run.share('ada');
     await run.waitsFor('shares', ({ held }) => held.length === 1);
@@ -82,7 +82,7 @@ describe('what people are told of a run that ends otherwise', () => {
     expect(report.outage).toMatchObject({ startedAt: expect.any(String) as string });
     expect(report.outage?.endedAt).toBeUndefined();
     expect(report.loss?.loss).toBe('none');
-    expect(report.leftToDo[0]).toMatch(/east is demoted and nothing was promoted: clients have no primary/);
+    expect(report.leftToDo[0]).toMatch(/east is demoted and no cluster was promoted: clients have no primary/);
     expect(report.findings[0]).toMatchObject({ severity: 'critical', code: 'run-terminated' });
     expect(report.findings[0]?.text).toContain('It waited for: decision on parked step "Promote west" (parking 1)');
     expect(report.tokens).toMatchObject([{ cluster: 'west', state: 'unproven' }]);

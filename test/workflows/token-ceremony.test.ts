@@ -10,7 +10,7 @@ describe('operationTokenCeremony', () => {
 
   const ceremony = (more: object = {}) => scenario.tokenCeremony(more);
 
-  it('deletes the token that it made where it is stopped before its end', async () => {
+  it('deletes its token if it is stopped before its end', async () => {
     const run = await ceremony();
     await run.waitsFor('shares');
     const { reached, letGo } = hold(scenario, 'after', 'west', CHANGING.giveShare, 3);
@@ -40,7 +40,7 @@ describe('operationTokenCeremony', () => {
 
     const known = { runbook: 'operationTokenCeremony', workflowId: 'ceremony:west' };
     expect(report).toMatchObject({ ...known, outcome: 'completed', parkings: [] });
-    expect(report.leftToDo).toContainEqual(expect.stringContaining('The operation token of west has no lifetime'));
+    expect(report.leftToDo).toContainEqual(expect.stringContaining('The operation token of west does not expire'));
     expect(report.steps.map(({ name }) => name)).toEqual([
       'Read and check the deployment',
       'Invite the key holders',
@@ -66,7 +66,7 @@ describe('operationTokenCeremony', () => {
     for (const cluster of ['east', 'west']) expect(statuses(scenario, cluster, CHANGING.startAttempt)).toEqual([]);
   });
 
-  it('deletes the token once the record answers again, and ends, where it could not be written', async () => {
+  it('deletes the token once the record answers again, and ends, if it could not be written', async () => {
     const before = scenario.state('west').operationTokens;
     const run = await ceremony();
     await run.waitsFor('shares');

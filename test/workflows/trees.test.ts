@@ -64,7 +64,7 @@ describe('Merkle trees', () => {
         expect(scenario.state('south').operationTokens).toBe(0);
       };
 
-      it('a sound tree, and nothing is left', async (scenario) => {
+      it('a sound tree leaves no work', async (scenario) => {
         const run = await check(scenario, 'shares');
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], findings: [] });
@@ -101,7 +101,7 @@ describe('Merkle trees', () => {
       const { it } = byBatchToken;
       const west = { cluster: 'west' };
 
-      it('damage is told by subtree, page and subpage, as a critical finding that names the reindex', async (scenario) => {
+      it('damage is reported by subtree, page and subpage, as a critical finding that names the reindex', async (scenario) => {
         corrupt(scenario);
         const report = await scenario.play('merkleCheck', west);
         const damage = [{ subtree: '1', treeType: 'replicated', rootCorrupted: true, pages: 1, subpages: 2 }];
@@ -200,7 +200,7 @@ describe('Merkle trees', () => {
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'completed', result: { after: { verdict: 'skipped' } } });
         expect(report.leftToDo).toEqual([
-          expect.stringContaining('it is not known whether the reindex helped'),
+          expect.stringContaining('unknown whether the reindex helped'),
           expect.stringContaining('CRITICAL: The Merkle tree of west is corrupted'),
         ]);
         expect(statuses(scenario, 'west', REINDEX)).toEqual([200, 200]);

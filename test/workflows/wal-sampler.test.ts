@@ -39,7 +39,7 @@ describe('walSampler', () => {
     return samples;
   };
 
-  it('every sample has what each cluster says of itself', async () => {
+  it('every sample has the report of each cluster about itself', async () => {
     const run = await start();
     const { outcome, result } = await resultOf(run);
 

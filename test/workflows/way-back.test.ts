@@ -63,17 +63,17 @@ const switchOver = (leftMs: number) => change(drSwitchover, { leftMs });
 
 const CAUGHT_UP = 'Write a marker on east and wait until west has it';
 
-it('key shares that a parked step outlived are collected again before the demotion', async () => {
+it('key shares that expired during a parked step are collected again before the demotion', async () => {
   expect(await switchOver(30_000)).toEqual([CAUGHT_UP, 'shares', 'token of west', 'outage']);
 });
 
-it('those that last are not asked for again', async () => {
+it('those that are still valid are not asked for again', async () => {
   expect(await switchOver(3_600_000)).toEqual([CAUGHT_UP, 'token of west', 'outage']);
 });
 
 const WITH_SNAPSHOT = { snapshot: true, quiesce: 'hook', hooks: { release: true } };
 
-it('after a snapshot, which may take hours, shares are asked for before clients are held', async () => {
+it('after a snapshot, which may take hours, shares are asked for before clients are quiesced', async () => {
   const happened = await change(drSwitchover, { leftMs: 120_000, route: WITH_SNAPSHOT });
   expect(happened.slice(0, 3)).toEqual(['Take a snapshot of east', 'shares', 'Quiesce clients']);
 });
@@ -84,12 +84,12 @@ describe.each([
 ])('%s whose change window ended', (_, runbook) => {
   const ended = expect.stringContaining('the change window ended') as string;
 
-  it('during the snapshot holds no clients', async () => {
+  it('during the snapshot quiesces no clients', async () => {
     const happened = await change(runbook, { input: { window: ENDED }, route: WITH_SNAPSHOT });
     expect(happened).toEqual(['Take a snapshot of east', ended]);
   });
 
-  it('once the secondary has caught up demotes nothing', async () => {
+  it('once the secondary has caught up demotes no cluster', async () => {
     const happened = await change(runbook, { input: { window: ENDED } });
     expect(happened[0]).toBe(CAUGHT_UP);
     expect(happened.at(-1)).toEqual(ended);
@@ -103,7 +103,7 @@ describe('every runbook that changes something', () => {
   const atItsGate = () => ({ run: mockRun } = fakeRun({ run: { step: undefined, skippableStep: undefined } }));
   const input = { deployment: 'payments', uses: [], window: ENDED };
 
-  it.each(takeWindow)('%s takes a change window: what was approved is not begun after it', async (name) => {
+  it.each(takeWindow)('%s takes a change window: approved operations are not begun after it', async (name) => {
     atItsGate();
     let asked: unknown;
     jest.mocked(approvePlan).mockImplementation((_run, request: { readonly input: object }) => {
@@ -114,14 +114,14 @@ describe('every runbook that changes something', () => {
     expect(asked).toMatchObject({ window: ENDED });
   });
 
-  it.each(takeWindow)('%s is stopped at its gate with nothing done', async (name) => {
+  it.each(takeWindow)('%s is stopped at its gate without a change', async (name) => {
     atItsGate();
     const stopped = new RunStopped('grace', 'not today');
     jest.mocked(approvePlan).mockRejectedValue(stopped);
     await expect(workflows[name](input)).rejects.toBe(stopped);
   });
 
-  it('is known by that; a failover takes over those that hold the lock of a deployment', () => {
+  it('is recognized by that; a failover takes over those that hold the lock of a deployment', () => {
     const others = RUNBOOK_NAMES.filter((name) => !takeWindow.includes(name));
     expect(others).toEqual(['ceremonyRehearsal', 'readiness', 'walSampler']);
     const { takenOver } = jest.requireMock<{ readonly takenOver: readonly string[] }>('../../workflows/engine/runbook');

@@ -76,7 +76,7 @@ export class Approvals {
     const more = await passGate(this.run, { gate, gates: this.gates, planDigest: plan.digest, requestedBy, again });
     // While clients have no primary, the run does not wait for a clock.
     if (!this.run.state.serviceIsOut)
-      await awaitWindow(this.run, this.asked.window, `what gate ${gate} allows was not started`);
+      await awaitWindow(this.run, this.asked.window, `the changes that gate ${gate} allows were not started`);
     this.authority = { plan, approvals: { ...approvals, [gate]: [...(approvals[gate] ?? []), ...(more[gate] ?? [])] } };
   }
 }
@@ -107,7 +107,8 @@ export async function awaitWindow(
 /** The plan and the route of an assessment that was not refused. */
 export function planned<R>(assessed: Assessment<R>): { readonly plan: PlanDocument; readonly route: R } {
   const { plan, route } = assessed;
-  if (!plan || route === undefined) throw stepFailure('PRECONDITION_FAILED', 'No plan can be made from what was read.');
+  if (!plan || route === undefined)
+    throw stepFailure('PRECONDITION_FAILED', 'No plan can be made from these readings.');
   return { plan, route };
 }
 

@@ -83,7 +83,7 @@ export function failureFacts(error: unknown): FailureFacts | undefined {
       code: waitedForWorker ? 'WORKER_UNREACHABLE' : 'ACTIVITY_TIMEOUT',
       message: waitedForWorker
         ? 'No worker that holds the keys took the task in time.'
-        : 'The activity did not end in time. It is not known what its last call did.',
+        : 'The activity did not finish in time. The outcome of its last call is unknown.',
       next: 'Check that a worker is running, then retry. The activity reads the state before it acts.',
       outcomeKnown: waitedForWorker,
     };

@@ -40,7 +40,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<Approval
   const metWith = run.gatesMet.get(gateOfPlan);
   const openedAt = Date.now();
   let missing: readonly string[] = [
-    `${policy.approvals} of ${policy.approvers.join(', ') || 'nobody: the people who may approve requested this run or have not joined'}`,
+    `${policy.approvals} of ${policy.approvers.join(', ') || 'no eligible approver: every approver requested this run or has not joined'}`,
   ];
   let approvedBy: readonly Attested[] = [];
   let rejectedBy: Attested | undefined;

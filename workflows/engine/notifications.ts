@@ -272,7 +272,7 @@ export class Notifications {
         this.#noteFailed(target, `${target} (${kind}) did not get the notification ${notification.event}: ${why}.`);
     } catch (error) {
       const code = failureFacts(error)?.code ?? 'INTERNAL';
-      this.#noteFailed('', `Nobody got the notification ${notification.event} (${code}).`);
+      this.#noteFailed('', `The notification ${notification.event} was not delivered (${code}).`);
     }
   }
 

@@ -18,7 +18,7 @@ export interface Choice {
 export const RETRY: Choice = { action: 'retry', effect: 'run the step again; it reads the state before it acts' };
 export const ABORT: Choice = {
   action: 'abort',
-  effect: 'end the run here; what was done stays, clean-ups run, and the report lists what is left to do',
+  effect: 'end the run here; completed changes stay, clean-ups run, and the report lists what is left to do',
 };
 
 /** Inside an outage there is no harmless end. */

@@ -121,7 +121,7 @@ export class RunState {
     this.alarm({
       severity: 'warning',
       code: 'primary-is-back',
-      text: `${cluster} has been seen as the DR primary again at ${since}. No cluster was changed.`,
+      text: `${cluster} has reported DR primary again at ${since}. No cluster was changed.`,
       next: `This run ends by itself if ${cluster} stays primary for a minute. To keep it, pause it: \`${nextCommandOf.control('pause', workflowInfo().workflowId)}\``,
     });
     this.publish();

@@ -26,7 +26,7 @@ type VerifiedOrder = Awaited<ReturnType<typeof checks.checkControls>>['verdicts'
 
 /** The time of a step was over, or what its last call did is not known: its state may still arrive. */
 const LATE: readonly string[] = ['CONFIRMATION_TIMEOUT', 'OUTCOME_UNKNOWN', 'ACTIVITY_TIMEOUT'];
-const LOOKS_ON = 'The run looks on for hours: once the state is there, the step goes on by itself.';
+const LOOKS_ON = 'The run keeps checking for hours: once the expected state is reached, the step continues by itself.';
 const arrivedText = (step: string) =>
   `"${step}" had parked because its time was over. Its state arrived later, and the step went on by itself.`;
 
@@ -471,7 +471,7 @@ export class Run {
     this.state.finding({
       severity: 'warning',
       code: 'take-over-not-needed',
-      text: `${escapeUntrusted(this.#stop.by)} asked for a failover while a cluster was being promoted. That cluster was seen to serve, and the run continued.`,
+      text: `${escapeUntrusted(this.#stop.by)} asked for a failover while a cluster was being promoted. That cluster was confirmed to serve, and the run continued.`,
       next: 'If it does not serve any more, start drFailover with {"takeOver": true} again.',
     });
     this.#stop = undefined;

@@ -187,7 +187,7 @@ function endingOf(run: Run, error: unknown): Ending {
  */
 async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknown) {
   if (isUndecodable(given)) {
-    throw stepFailure('INVALID_INPUT', 'The input could not be read. Nothing was touched.', {
+    throw stepFailure('INVALID_INPUT', 'The input could not be read. Nothing was changed.', {
       needed: 'one JSON object with encoding json/plain',
       next: 'Start again with one JSON object.',
     });
@@ -318,11 +318,11 @@ async function handOver(
   const [message, next] =
     terminate === undefined
       ? [
-          `${known}). Nothing was touched.`,
+          `${known}). Nothing was changed.`,
           `Check it: \`runbook status ${lockId}\`. Start again when it has ended. A failover takes it over with {"takeOver": true}.`,
         ]
       : [
-          `${known}, task queue ${taskQueue}, started by ${startedBy}), which is not a runbook of these workers. Nothing was touched.`,
+          `${known}, task queue ${taskQueue}, started by ${startedBy}), which is not a runbook of these workers. Nothing was changed.`,
           `Ask a Temporal administrator to check the run and who started it, and to end it: \`${terminate}\`. Then start again.`,
         ];
   throw ApplicationFailure.create({ type: 'LOCK_HELD', nonRetryable: true, message, details: [{ ...holder, next }] });
@@ -345,7 +345,7 @@ function refuseTimeouts(): void {
     cronSchedule && 'a cron schedule',
   ].filter((each) => typeof each === 'string');
   if (set.length === 0) return;
-  const would = `This run was started with ${set.join(' and ')}, which would end it without clean-up. Nothing was touched.`;
+  const would = `This run was started with ${set.join(' and ')}, which would end it without clean-up. Nothing was changed.`;
   throw stepFailure('RUN_TIMEOUT_SET', would, {
     observed: set.join(', '),
     needed: 'none of them',

@@ -28,12 +28,12 @@ const MAX_UPDATE = 16 * 1024;
 const DESCRIPTIONS: Record<SignalName, string> = {
   share:
     "A key holder gives the envelope that `runbook share --print`, or the holder's page, made. Never a key share in plain text.",
-  approve: 'An approver approves or rejects a gate: what `runbook approve --print` printed.',
-  decide: 'An operator decides what happens with a parked step: what `runbook decide --print` printed.',
-  pause: 'Pause the run before its next step: what `runbook pause --print` printed.',
-  resume: 'Let a paused run continue: what `runbook resume --print` printed.',
-  takeOver: 'A failover takes this run over: what `runbook start drFailover --take-over --print` printed.',
-  abort: 'End the run at its next safe point and clean up: what `runbook abort --print` printed.',
+  approve: 'An approver approves or rejects a gate: the output of `runbook approve --print`.',
+  decide: 'An operator decides what happens with a parked step: the output of `runbook decide --print`.',
+  pause: 'Pause the run before its next step: the output of `runbook pause --print`.',
+  resume: 'Let a paused run continue: the output of `runbook resume --print`.',
+  takeOver: 'A failover takes this run over: the output of `runbook start drFailover --take-over --print`.',
+  abort: 'End the run at its next safe point and clean up: the output of `runbook abort --print`.',
 };
 
 const NEXT_IN_FLOOD =
@@ -109,7 +109,7 @@ export class Signals {
     this.#otherwise.set('plain', (items) => refusePlainShares(state, items));
     this.#otherwise.set('unknown', async (items) => {
       for (const { arrival, input } of items) {
-        const text = `no runbook knows the signal ${String(input)}`;
+        const text = `no runbook has a signal ${String(input)}`;
         state.receipt({ signal: 'unknown', arrival, verdict: 'refused', code: 'unknown-signal', text });
       }
     });

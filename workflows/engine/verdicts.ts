@@ -101,7 +101,7 @@ export function refusePlainShareInput(runbook: string, input: unknown): void {
   if (!plain) return;
   const { what, next } = PLAIN_SECRETS[plain];
   const where = locationOf(`the input of ${runbook}`, 1);
-  const message = `A ${what} seems to be in plain text in ${where}. Nothing was touched and nothing copied, but it is in Temporal's database.`;
+  const message = `A ${what} seems to be in plain text in ${where}. Nothing was changed and nothing was copied, but it is in Temporal's database.`;
   throw stepFailure('PLAIN_TEXT_SHARE', message, {
     observed: where,
     needed: `an input without ${what}s`,

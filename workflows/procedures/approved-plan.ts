@@ -140,7 +140,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
 
 const ABANDON: Choice = {
   action: 'abort',
-  effect: 'end the run here: nothing is promoted, clean-ups run, and its tokens and key shares are discarded',
+  effect: 'end the run here: no cluster is promoted, clean-ups run, and its tokens and key shares are discarded',
 };
 
 /** For a step that parks if it is refused. */

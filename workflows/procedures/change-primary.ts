@@ -193,7 +193,7 @@ async function demote(outage: Outage): Promise<Next> {
   run.state.finding({
     severity: 'warning',
     code: 'loss-not-excluded',
-    text: `The plan accepts ${acceptLoss === 'bounded' ? 'a bounded' : 'no'} loss, and it could not be proven that nothing was lost: ${why}`,
+    text: `The plan accepts ${acceptLoss === 'bounded' ? 'a bounded' : 'no'} loss, and it could not be proven that no data was lost: ${why}`,
   });
   return acceptLoss === 'bounded' ? 'promote-secondary' : 'promote-back';
 }
@@ -204,7 +204,7 @@ async function demote(outage: Outage): Promise<Next> {
  */
 async function judgeOutage(outage: Outage): Promise<void> {
   const { state } = outage.run;
-  const why = `the demotion of ${outage.route.from} was under way, and ${outage.route.from} was not seen to serve when a failover took the run over`;
+  const why = `the demotion of ${outage.route.from} was under way, and ${outage.route.from} had not been confirmed to serve when a failover took the run over`;
   if (await oldPrimaryServes(outage)) state.outageSince = undefined;
   else state.outageBegan(state.outageSince, why);
 }

@@ -27,7 +27,7 @@ export function leaveFollowing(
   const [filtered, clients] = kind === 'dr' ? ['', ''] : [' with its filter', refusedUntilFollowing(quiesce)];
   for (const secondary of secondaries) {
     const command = repointing(deployment, kind, primary, secondary);
-    const text = `${secondary} was not seen following ${primary}${filtered}. If it does not follow once it answers: \`${command}\`.${clients}`;
+    const text = `${secondary} has not been confirmed to follow ${primary}${filtered}. If it does not follow once it answers: \`${command}\`.${clients}`;
     run.state.left.add(text, followingOf(secondary));
   }
 }
@@ -117,7 +117,7 @@ export function leaveAfterPromotion(run: Run, deployment: string, route: Promoti
   if (served === 'old') return;
   if (staysOut !== undefined) left.add(`${staysOut}${refusedUntilFollowing(quiesce)}`);
   left.add(
-    `Clients that move from ${from} to ${to} must log in on ${to}: it does not know the tokens and leases of ${from}.`,
+    `Clients that move from ${from} to ${to} must log in on ${to}: the tokens and leases of ${from} are not valid there.`,
   );
   left.add(`Check the audit devices of ${to}, and check that the inventory's credential for ${to} is still valid.`);
   if (mode !== 'unplanned') return;

@@ -35,7 +35,7 @@ async function watch(run: Run, { deployment, from }: LostPrimary): Promise<void>
     state.primaryIsBack(seen.cluster, seen.backAt);
     const { stays, observed } = await state.besideSteps(LOOK, () => activities.awaitPrimaryStays({ deployment, from }));
     if (!stays) {
-      state.outageBegan(Date.now(), `${seen.cluster} was seen as DR primary for a moment, then: ${observed}`);
+      state.outageBegan(Date.now(), `${seen.cluster} was DR primary for a moment, then: ${observed}`);
       state.serviceBackAt = undefined;
       state.publish();
       continue;

@@ -235,7 +235,7 @@ export class OperationTokens {
     const tokens = this.#ours();
     await this.run.skippableStep(
       DELETE_TOKENS,
-      'tokens without a lifetime stay alive; the record keeps them for the next run',
+      'tokens that do not expire stay valid; the record keeps them for the next run',
       (call) => call.deleteOperationTokens({ deployment: this.deployment, tokens }),
     );
     this.#forget();

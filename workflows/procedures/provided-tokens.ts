@@ -83,7 +83,7 @@ export class ProvidedTokens extends PeoplesTokens {
       code: 'provided-token-refused',
       text: `The operation token of ${cluster} from ${taken.by ? attestedName(taken.by) : 'somebody'} cannot be used: ${text}.`,
       next: this.#disposes
-        ? `It is dead, or another cluster issued it: in that case, name that cluster.`
+        ? `It is no longer valid, or another cluster issued it: in that case, name that cluster.`
         : `Generate one on ${cluster} itself, which is a DR secondary, and give that one. Delete or revoke the refused token on the cluster that issued it.`,
     });
     return false;
@@ -96,7 +96,7 @@ export class ProvidedTokens extends PeoplesTokens {
       return {
         what: `the operation token of ${cluster} that a person holds, which is to be deleted`,
         instructions: [
-          `Whoever of the people listed holds it gives that token to this run. ${given} Do not generate another one.`,
+          `The listed person who holds it gives that token to this run. ${given} Do not generate another one.`,
         ],
       };
     return {
@@ -143,7 +143,7 @@ export class ProvidedTokens extends PeoplesTokens {
             message: `${this.run.inOutage ? 'No cluster is primary. ' : ''}Needed: ${this.#asked(cluster).what}.`,
             next: `${this.#disposes ? 'Give' : 'Generate and give'} it as shown, or choose another option.`,
           },
-          () => `nobody gave an operation token of ${cluster} in time; asked: ${this.required().holders.join(', ')}`,
+          () => `no operation token of ${cluster} was given in time; asked: ${this.required().holders.join(', ')}`,
         );
         if (isSkipped) return undefined;
       } finally {

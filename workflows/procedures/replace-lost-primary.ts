@@ -109,7 +109,7 @@ async function promoteAndServe(
 
 const FORCE: Choice = {
   action: 'force',
-  effect: 'ask for a forced promotion at gate force: the writes that the cluster knows it lacks are lost',
+  effect: 'ask for a forced promotion at gate force: the writes that the cluster reports as missing are lost',
 };
 
 /** How the service says "not caught up". Force skips one check of the service, so it helps against that refusal alone. */

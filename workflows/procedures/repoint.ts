@@ -55,7 +55,7 @@ export async function repointDrSecondary(
   if (!(await point(run, target, { kind: 'dr', way, effect }, how))) return false;
   const streaming = await run.skippableStep(
     waitStreams(secondary, primary),
-    `it is not known at the end of this run whether ${secondary} catches up`,
+    `unknown at the end of this run whether ${secondary} catches up`,
     (call) => call.awaitDrStreaming({ deployment, primary, secondary }),
     {
       choices: [STOP_HERE],
@@ -158,7 +158,7 @@ function owing(run: Run, target: RepointTarget, known: { readonly id: string; re
   const reason = `update-primary may have dropped the filter of ${secondary}`;
   const wanted = { deployment, primary, filters: { [secondary]: filter }, reason };
   const again = nextCommandOf.start('filterReconciliation', wanted);
-  const text = `The paths filter of ${secondary} may be gone from ${primary} since update-primary. Until it is back, ${secondary} receives what it must not have. Run at once: \`${again}\`.`;
+  const text = `The paths filter of ${secondary} may be gone from ${primary} since update-primary. Until it is back, ${secondary} receives data that it must not have. Run at once: \`${again}\`.`;
   run.state.left.add(text, filterOf(id));
   let isOpen = true;
   run.onEnd(async () => {
@@ -176,8 +176,8 @@ function reportMissingFilter(run: Run, { primary, secondary }: RepointTarget): v
   run.state.finding({
     severity: 'warning',
     code: 'paths-filter-was-missing',
-    text: `The paths filter of ${secondary} was not on ${primary} after update-primary and was written again. In between, ${secondary} may have received what it must not have.`,
-    next: `Check on ${secondary} that what the filter keeps away is gone. The service removes it there once the filter is in force.`,
+    text: `The paths filter of ${secondary} was not on ${primary} after update-primary and was written again. In between, ${secondary} may have received data that it must not have.`,
+    next: `Check on ${secondary} that the filtered data is gone. The service removes it there once the filter is in force.`,
   });
 }
 
@@ -201,7 +201,7 @@ export function repointAsPlanned(
 function readFilterOf(run: Run, { deployment, primary, secondary }: RepointTarget): Promise<KnownFilter | undefined> {
   return run.skippableStep(
     readFilter(secondary),
-    `${secondary} is not re-pointed: it would receive what its filter kept away from it`,
+    `${secondary} is not re-pointed: it would receive data that its filter kept away from it`,
     (call) => call.readPathsFilter({ deployment, primary, secondary }),
     { choices: [STOP_HERE] },
   );
@@ -228,8 +228,8 @@ async function writeFilter(
   const written = await run.skippableStep(
     writeFilterStep(secondary, when),
     when === 'before'
-      ? `${secondary} is not re-pointed: it would receive what its filter kept away from it`
-      : `${secondary} may receive what its filter kept away from it`,
+      ? `${secondary} is not re-pointed: it would receive data that its filter kept away from it`
+      : `${secondary} may receive data that its filter kept away from it`,
     (call) => {
       const written = { deployment, cluster: primary, secondary, id, filter, authority };
       return changingFilter(run, written, () => call.writePathsFilter(written));
@@ -247,7 +247,7 @@ export async function sameFilterOnBothSides(
 ): Promise<boolean> {
   const compared = await run.skippableStep(
     compareFilters(secondary),
-    'it is not known whether both clusters filter the same',
+    'unknown whether both clusters filter the same',
     (call) => call.compareDynamicFilters({ deployment, primary, secondary, id, expected: filter }),
     { choices: [STOP_HERE], skipNeedsTwo: true },
   );
@@ -273,7 +273,7 @@ export async function seenFollowing(
   secondaries: readonly string[],
   name: string,
 ): Promise<ReadonlySet<string> | undefined> {
-  const seen = await run.skippableStep(name, 'it is not known whether the performance secondaries follow', (call) =>
+  const seen = await run.skippableStep(name, 'unknown whether the performance secondaries follow', (call) =>
     call.awaitPerformanceSecondaries({ deployment, primary, secondaries }),
   );
   return seen && new Set(seen.following.filter(({ follows }) => follows).map(({ cluster }) => cluster));
@@ -293,7 +293,7 @@ export async function compareRoots(
   if (filter) return undefined;
   const compared = await run.skippableStep(
     compareRootsStep(sides.primary, sides.secondary),
-    'it is not known whether both hold the same data',
+    'unknown whether both hold the same data',
     (call) => call.compareMerkleRoots(sides),
     { choices: [STOP_HERE] },
   );

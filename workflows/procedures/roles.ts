@@ -95,17 +95,17 @@ export async function reportPrimaries(
   const role = kind === 'dr' ? 'primary' : 'performance primary';
   const unheard = silent.join(' and ');
   const noAnswer = unheard === '' ? '' : `; ${unheard} did not answer`;
-  const keptApart = unheard === '' ? '' : `, and keep clients away from ${unheard} until seen not to be primary`;
+  const keptApart = unheard === '' ? '' : `, and keep clients away from ${unheard} until confirmed not to be primary`;
   const [code, text, next] =
     primaries.length > 0
       ? [
           'ended-early',
           `${ended}; ${primaries.join(' and ')} reported being ${role}${noAnswer}.`,
-          `Promote nothing${keptApart}. ${ifReported(primaries.join(' and '))}`,
+          `Do not promote a cluster${keptApart}. ${ifReported(primaries.join(' and '))}`,
         ]
       : [
           kind === 'dr' ? 'no-primary' : 'no-performance-primary',
-          `${ended} with no cluster seen as ${role}${noAnswer}.`,
+          `${ended} with no cluster confirmed as ${role}${noAnswer}.`,
           otherwise,
         ];
   // What was seen outranks what was done.

@@ -37,7 +37,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   // Left over from a run that was taken over. A primary follows no cluster, and should serve.
   run.state.left.settle(followingOf(primary), pointingOf(primary), fenceOf(primary));
   run.state.left.add(
-    `${primary} became primary, but was not seen to serve. Check that clients reach it and can write.`,
+    `${primary} became primary, but has not been confirmed to serve. Check that clients reach it and can write.`,
     rolesOf(kind),
   );
   const waiting = run.skippableStep(
@@ -51,7 +51,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
     },
   );
   const ready = await readInOutage(waiting, ({ code, message, observed, next }) => {
-    const text = `${primary} was promoted, but not seen to serve: ${code}: ${message}${observed === undefined ? '' : ` Observed: ${observed}.`} The run did not wait: it directs clients there if the cluster reports that it is primary.`;
+    const text = `${primary} was promoted, but has not been confirmed to serve: ${code}: ${message}${observed === undefined ? '' : ` Observed: ${observed}.`} The run did not wait: it directs clients there if the cluster reports that it is primary.`;
     run.state.finding({ severity: 'critical', code: 'service-not-proven', text, next });
   });
   const readyAt = Date.now();
@@ -117,7 +117,7 @@ async function releaseLeftBehind(
   );
   await readInOutage(releasing, ({ code }) => {
     run.state.left.add(
-      `It is not known whether a quota of an ended run refuses the clients of ${primary} (${code}). Run \`vault list sys/quotas/rate-limit\` there, and \`vault delete sys/quotas/rate-limit/runbooks-...\`.`,
+      `Unknown whether a quota of an ended run refuses the clients of ${primary} (${code}). Run \`vault list sys/quotas/rate-limit\` there, and \`vault delete sys/quotas/rate-limit/runbooks-...\`.`,
     );
   });
 }
@@ -132,7 +132,7 @@ export async function verifyWrite(
     `it is not proven that ${primary} accepts an authenticated write`,
     (call) => call.proveWrite({ kind, deployment, cluster: primary, credentialOf, marker }),
   );
-  // If it was not seen to serve before.
+  // If it has not been confirmed to serve before.
   if (!written) return;
   run.state.serviceBackAt ??= Date.now();
   run.state.left.settle(rolesOf(kind));

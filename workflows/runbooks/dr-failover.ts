@@ -94,9 +94,9 @@ async function gatherEvidence(
     const since = back === undefined ? lastHeardAt : Math.max(lastHeardAt ?? 0, back);
     const why =
       since === undefined
-        ? `no secondary reports when it last heard ${from}; counted from the start of this run`
+        ? `no secondary reports its last heartbeat from ${from}; counted from the start of this run`
         : since === lastHeardAt
-          ? `the last heartbeat of ${from} that a secondary heard`
+          ? `the last heartbeat of ${from} that a secondary received`
           : `no secondary reports a later heartbeat of ${from}; counted from the return of service in this run`;
     run.state.outageBegan(since, why);
   }
@@ -116,7 +116,7 @@ async function fence(
   const { step, ifUnknown, done } = fencingBy(from);
   await run.skippableStep(
     step,
-    `only the approvers' word says that ${from} is cut off`,
+    `only the approvers attest that ${from} is cut off`,
     (call) =>
       approvals.begin('promote', (authority) => {
         const order = () => call.fenceLostPrimary({ deployment, from, to, authority });

@@ -80,10 +80,8 @@ async function cutOff(
     }),
   );
   for (const text of filterLeft(input, route)) run.state.left.add(text);
-  await run.skippableStep(
-    verifyGone(whose),
-    `it is not known whether ${whose} is disconnected from ${cluster}`,
-    (call) => call.awaitSecondaryGone({ deployment, cluster, kind, id, secondary }),
+  await run.skippableStep(verifyGone(whose), `unknown whether ${whose} is disconnected from ${cluster}`, (call) =>
+    call.awaitSecondaryGone({ deployment, cluster, kind, id, secondary }),
   );
 }
 
@@ -108,7 +106,7 @@ async function settle(
       approvals.begin(forgets ? 'revoke' : 'disable', async (authority) => {
         const ending = { deployment, kind, cluster, authority, token: await tokens?.of(cluster) };
         const ifUnknown = forgets
-          ? `${cluster} may have been made to forget its ${kindName(kind)} primary. Read its ${statusPath(kind)}. If it knows no primary any more, secondaryRepointing connects it again without a wipe.`
+          ? `The ${kindName(kind)} primary of ${cluster} may have been removed from its configuration. Read its ${statusPath(kind)}. If it has no primary any more, secondaryRepointing connects it again without a wipe.`
           : leftByDisabling(kind, 'secondary', cluster);
         return run.state.left.during(`settling ${cluster}`, ifUnknown, () =>
           forgets ? call.forgetPrimary(ending) : call.disableSecondary(ending),
@@ -210,7 +208,7 @@ function leftOfTeardown(
     ),
     ...(knownBy
       ? [
-          `${knownBy.primary} still knows ${cluster}. Revoke it with \`${nextCommandOf.start('secondaryDecommission', revoke)}\`${kind === 'dr' ? ', with "acknowledgeLastSecondary": true if no other DR secondary is connected' : ''}.`,
+          `${knownBy.primary} still lists ${cluster}. Revoke it with \`${nextCommandOf.start('secondaryDecommission', revoke)}\`${kind === 'dr' ? ', with "acknowledgeLastSecondary": true if no other DR secondary is connected' : ''}.`,
         ]
       : []),
   ];
@@ -221,7 +219,7 @@ function leftByDisabling(kind: ReplicationKind, role: 'primary' | 'secondary', c
   const cost =
     role === 'primary'
       ? 'its secondaries are cut off for good, and keep looking for it'
-      : 'it can become a secondary again only after a wipe, and its primary may still know its id';
+      : 'it can become a secondary again only after a wipe, and its primary may still list its id';
   return `${cluster} may have been disabled as ${kindName(kind)} ${role}. Read its ${statusPath(kind)}. If it is disabled, ${cost}.`;
 }
 
@@ -229,7 +227,7 @@ function leftByDisabling(kind: ReplicationKind, role: 'primary' | 'secondary', c
 function verifyDisabled(run: Run, asked: { deployment: string; kind: ReplicationKind; cluster: string }) {
   return run.skippableStep(
     verifyDisabledStep(asked.cluster),
-    `it is not known whether every node of ${asked.cluster} ended its replication`,
+    `unknown whether every node of ${asked.cluster} ended its replication`,
     (call) => call.awaitReplicationDisabled(asked),
   );
 }

@@ -48,7 +48,7 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   const reindexed = await carryOut(run, input, route, approved.approvals, tokens);
 
   // 4. Did it help?
-  const unknown = 'it is not known whether the reindex helped';
+  const unknown = 'unknown whether the reindex helped';
   const after = await run.skippableStep(checkTreeAfter(cluster), unknown, await probing(tokens, deployment, cluster));
 
   // 5. Delete the tokens of this run.
@@ -64,7 +64,7 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
 /** A sound tree is not reindexed. */
 function refusalOf({ force }: InputOf<'drReindex'>, route: ReindexRoute, { verdict, text }: MerkleCheckResult) {
   if (force || verdict === 'corrupted' || route.corruptedByStatus) return undefined;
-  return stepFailure('PRECONDITION_FAILED', `${text} A reindex would fix nothing; none was started.`, {
+  return stepFailure('PRECONDITION_FAILED', `${text} A reindex would not help; none was started.`, {
     observed: 'sound',
     needed: 'a corrupted tree, or "force": true',
     next: 'A reindex does not fix lag or a broken connection. To reindex anyway, start again with {"force": true}.',
@@ -81,7 +81,7 @@ async function carryOut(
 ) {
   const { left } = run.state;
   const notEnded = (begun: string) =>
-    `A reindex of ${cluster} ${begun} and was not seen to end. It cannot be cancelled. Watch reindex_in_progress in its DR status, do not kill a node of it meanwhile, and check it with merkleCheck afterwards.`;
+    `A reindex of ${cluster} ${begun} and has not been confirmed to have finished. It cannot be cancelled. Watch reindex_in_progress in its DR status, do not kill a node of it meanwhile, and check it with merkleCheck afterwards.`;
   await tokens.of(cluster);
   const result = await run.step(reindexStep(cluster), async (call) => {
     const options = { diff, force, skipFlush };

@@ -74,7 +74,7 @@ async function disposeProvided(
   const disposed = isAlive
     ? await run.skippableStep(
         deleteProvidedToken(cluster),
-        'it stays alive, sealed in the record for the next start',
+        'it stays valid, sealed in the record for the next start',
         (call) => call.deleteOperationTokens({ deployment, tokens: [token] }),
       )
     : undefined;
@@ -83,8 +83,8 @@ async function disposeProvided(
   const [state] = disposed?.disposals ?? [];
   const outcome = state?.state ?? (isAlive ? 'skipped' : 'refused');
   const left = {
-    refused: `${cluster} refused the token that was given, before anything was deleted: it is dead, or another cluster issued it.`,
-    skipped: `The token of ${cluster} that was given is alive, sealed in the record: its deletion was skipped. Start operationTokenDisposal again.`,
+    refused: `${cluster} refused the token that was given, before anything was deleted: it is no longer valid, or another cluster issued it.`,
+    skipped: `The token of ${cluster} that was given is still valid, sealed in the record: its deletion was skipped. Start operationTokenDisposal again.`,
   };
   const unproven = `The token of ${cluster} that was given is not proven deleted (${state?.text}). Start operationTokenDisposal again.`;
   return {
@@ -104,7 +104,7 @@ async function disposeOn(
   const results = new Map<string, LedgerDisposal>();
   await run.skippableStep(
     forget ? forgetOrphans(cluster) : deleteRecordedTokens(cluster),
-    forget ? 'they stay in the record, for the next start' : 'they stay alive, sealed in the record for the next start',
+    forget ? 'they stay in the record, for the next start' : 'they stay valid, sealed in the record for the next start',
     async (call) => {
       for (const { id } of tokens) {
         // A retry covers only what is not settled yet.

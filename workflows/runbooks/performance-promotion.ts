@@ -79,7 +79,7 @@ async function promoteUnplanned(
   const { deployment } = input;
   run.state.outageBegan(
     undefined,
-    `how long ${route.from} has been gone is not known; counted from the start of this run`,
+    `how long ${route.from} has been gone is unknown; counted from the start of this run`,
   );
   let isPromoted = false;
   run.onEnd(async () => {

@@ -35,10 +35,8 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
   if (approvals.authority.approvals.plan === undefined) run.state.left.settle(PREPARED.primary);
 
   // 3. Verify that the cluster serves again after the restart that this causes.
-  await run.skippableStep(
-    verifyWrite(cluster),
-    `it is not known whether ${cluster} serves again after its restart`,
-    (call) => call.writeMarker({ deployment, cluster, kind }),
+  await run.skippableStep(verifyWrite(cluster), `unknown whether ${cluster} serves again after its restart`, (call) =>
+    call.writeMarker({ deployment, cluster, kind }),
   );
 
   // 4. Read the final state for the report.
@@ -57,7 +55,7 @@ export async function enablePrimary(
   const { deployment, kind, cluster } = asked;
   const ifUnknown = `${cluster} may have been made ${kindName(kind)} primary. Read its ${statusPath(kind)}. If it is primary and should not be: ${teardownCommand(deployment, kind, cluster)}.`;
   // Also if it was found enabled: the answer to an earlier attempt may have been lost.
-  const inVain = `${cluster} became ${kindName(kind)} primary and nothing was connected to it. If it should not be primary: ${teardownCommand(deployment, kind, cluster)}.`;
+  const inVain = `${cluster} became ${kindName(kind)} primary and no secondary was connected to it. If it should not be primary: ${teardownCommand(deployment, kind, cluster)}.`;
   return run.step(enablePrimaryStep(kind, cluster), (call) =>
     approvals.begin(gate, (authority) =>
       run.state.left.during(PREPARED.primary, ifUnknown, () => call.enablePrimary({ ...asked, authority }), inVain),

@@ -70,7 +70,7 @@ async function rejoin(
   const { cluster: secondary, primary, former } = route;
   const { left } = run.state;
   left.add(
-    `${secondary} is fenced, as far as this run knows. Keep it fenced until it is seen to be a ${kindName(kind)} secondary.`,
+    `${secondary} is fenced, according to this run. Keep it fenced until it is confirmed to be a ${kindName(kind)} secondary.`,
     fenceOf(secondary),
   );
   const again = { deployment, cluster: secondary, primary, reason: `${secondary} should follow ${primary}` };
@@ -140,7 +140,7 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
   run.state.enterPhase('working');
   if (!hooks.unfence) {
     run.state.left.add(
-      `${secondary} was unfenced, and has not been seen as demoted since. Fence it again until every node of it reports secondary.`,
+      `${secondary} was unfenced, and has not been confirmed as demoted since. Fence it again until every node of it reports secondary.`,
       fenceOf(secondary),
     );
     await verify(verifyStillDemoted(secondary));
@@ -164,7 +164,7 @@ function unfencing({ cluster, primary }: RejoinRoute, { at, observed, silentNode
   return {
     what: `${cluster} is unfenced`,
     instructions: [
-      `${cluster} is no longer primary, so it may be reached again. Seen at ${new Date(at).toISOString()}: ${observed}.`,
+      `${cluster} is no longer primary, so it may be reached again. Observed at ${new Date(at).toISOString()}: ${observed}.`,
       ...(silentNodes > 0 ? [keep] : []),
       `Open its cluster port and its outgoing connections first: ${cluster} must reach the cluster address of ${primary}.`,
       'Then approve gate "unfence". The approval says that this is done.',

@@ -13,7 +13,7 @@ export const readiness = runbook('readiness', check, { quiet: true });
 
 async function check(run: Run, { deployment }: InputOf<'readiness'>): Promise<Ending> {
   const { site, readiness: found } = await run.step('Check readiness', (call) => call.assessReadiness({ deployment }), {
-    // Nothing was touched. A check that cannot be made ends at once, so that the next one of the schedule can begin.
+    // Nothing was changed. A check that cannot be made ends at once, so that the next one of the schedule can begin.
     onFailure: 'throw',
   });
   run.state.learnSite(site);

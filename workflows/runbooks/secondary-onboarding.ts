@@ -66,7 +66,7 @@ async function onboard(
       return changingFilter(run, written, () => call.writePathsFilter(written));
     });
     left.add(
-      `The paths filter of ${id} is on ${primary} and nothing was connected to it. Read it before you connect a secondary under that id.`,
+      `The paths filter of ${id} is on ${primary} and no secondary was connected to it. Read it before you connect a secondary under that id.`,
       PREPARED.filter,
     );
   }
@@ -126,7 +126,7 @@ async function admitOutside(
   const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
   const revoke = { deployment, kind, primary: cluster, id, afterwards: 'nothing', reason: `${id} did not join` };
   run.state.left.add(
-    `${id} was not seen connected to ${cluster}. If it should not join any more: \`${nextCommandOf.start('secondaryDecommission', revoke)}\`.`,
+    `${id} has not been confirmed as connected to ${cluster}. If it should not join any more: \`${nextCommandOf.start('secondaryDecommission', revoke)}\`.`,
     followingOf(id),
   );
   const issued = await run.step(
@@ -151,7 +151,7 @@ async function admitOutside(
   const seen = await run.state.whileWaiting('outside', waiting, () =>
     run.skippableStep(
       waitConnected(id, cluster),
-      `it is not known whether ${id} joined`,
+      `unknown whether ${id} joined`,
       (call) => call.awaitOutsideSecondary({ deployment, kind, cluster, outside }),
       { choices: [STOP_HERE] },
     ),
@@ -164,7 +164,7 @@ async function admitOutside(
 
 /** What is left to do if the run ends without having seen the secondary stream. */
 function notStreaming({ kind, primary, secondary, id }: SecondaryOnboardingRoute): string {
-  return `${secondary} was not seen streaming. Read its ${kindName(kind)} status. If it is secondary, unseal its nodes with key shares of ${primary} (restart those that unseal themselves) and wait until it streams. If it has no replication, it was not wiped: revoke the id ${id} on ${primary} (primary/revoke-secondary), and start again.`;
+  return `${secondary} has not been confirmed to stream. Read its ${kindName(kind)} status. If it is secondary, unseal its nodes with key shares of ${primary} (restart those that unseal themselves) and wait until it streams. If it has no replication, it was not wiped: revoke the id ${id} on ${primary} (primary/revoke-secondary), and start again.`;
 }
 
 /** Key of the left-to-do line about standbys that seal themselves. */
@@ -173,7 +173,7 @@ const SEALS = 'sealed standbys';
 /** What is left to do unless each standby was seen sealed and then unsealed. */
 function sealedStandbys({ primary, secondary }: SecondaryOnboardingRoute, nodes: readonly string[]): string {
   const commands = nodes.map((address) => `\`VAULT_ADDR=${address} vault operator unseal\``);
-  return `The standbys of ${secondary} seal themselves after the join, and were not all seen sealed and then unsealed. Read the seal status of each node. Unseal a sealed node with key shares of ${primary} (restart it if it unseals itself): ${commands.join(', ')}.`;
+  return `The standbys of ${secondary} seal themselves after the join, and were not all confirmed sealed and then unsealed. Read the seal status of each node. Unseal a sealed node with key shares of ${primary} (restart it if it unseals itself): ${commands.join(', ')}.`;
 }
 
 /** Writes on the primary, waits until the secondary has it, and compares the Merkle roots of both. */
@@ -181,7 +181,7 @@ async function proveReplication(run: Run, deployment: string, route: SecondaryOn
   const { kind, primary, secondary, filter } = route;
   await run.skippableStep(
     writeMarker(primary, secondary),
-    `no write of ${primary} was seen to arrive on ${secondary}`,
+    `no write of ${primary} was confirmed to arrive on ${secondary}`,
     (call) => call.writeMarker({ deployment, kind, cluster: primary, secondary }),
     { choices: [STOP_HERE] },
   );
@@ -199,7 +199,7 @@ function noteNewId(run: Run, { secondary, id }: SecondaryOnboardingRoute, now: s
   run.state.finding({
     severity: 'warning',
     code: 'cluster-id-changed',
-    text: `${secondary} has another cluster ID since it was wiped: now ${now}, before ${id}. Its primary knows it by the former one.`,
+    text: `${secondary} has another cluster ID since it was wiped: now ${now}, before ${id}. Its primary lists it under the former one.`,
     next: `To revoke it, or to change its paths filter, use the id ${id}.`,
   });
   run.state.left.add(
@@ -209,7 +209,7 @@ function noteNewId(run: Run, { secondary, id }: SecondaryOnboardingRoute, now: s
 
 /** The same, before its new cluster ID was read. */
 function clusterIdUnknown({ secondary, id }: SecondaryOnboardingRoute): readonly [about: string, text: string] {
-  const text = `${secondary} may have another cluster ID since it was wiped. Before it was ${id}, and its primary knows it by that. If the inventory pins its clusterId (init pins it), write there what its sys/health reports.`;
+  const text = `${secondary} may have another cluster ID since it was wiped. Before it was ${id}, and its primary lists it under that ID. If the inventory pins its clusterId (init pins it), write there what its sys/health reports.`;
   return [PINNED, text];
 }
 
@@ -294,7 +294,7 @@ function leftOfPerformance(deployment: string, route: SecondaryOnboardingRoute):
 /** From the enable on, the secondary is wiped. A run that ends early leaves a cluster that people put in order. */
 const STOP_HERE: Choice = {
   action: 'abort',
-  effect: 'end the run here: what was wiped stays wiped, and the report lists what is left to do',
+  effect: 'end the run here: a wiped cluster stays wiped, and the report lists what is left to do',
 };
 
 /**
@@ -326,7 +326,7 @@ async function followUntilStreaming(
   const seen = await run.state.whileWaiting('unseal', waiting, () =>
     run.skippableStep(
       followCopy(secondary),
-      `it is not known whether ${secondary} received everything that ${primary} holds, and whether any of its nodes is still sealed`,
+      `unknown whether ${secondary} received everything that ${primary} holds, and whether any of its nodes is still sealed`,
       (call) => call.followBootstrap({ deployment, primary, secondary, kind }),
       { choices: [STOP_HERE] },
     ),

@@ -49,6 +49,6 @@ async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise
 
 function leftUndone({ kind, primary, secondary }: RepointingRoute): string {
   return kind === 'dr'
-    ? `${secondary} was not seen streaming from ${primary}. Read its DR status; if it does not follow, start secondaryRepointing again.`
-    : `${secondary} was not seen following ${primary} with its filter. Read its performance status and its dynamic filter on both clusters; start secondaryRepointing again, or filterReconciliation if only the filter is wrong.`;
+    ? `${secondary} has not been confirmed to stream from ${primary}. Read its DR status; if it does not follow, start secondaryRepointing again.`
+    : `${secondary} has not been confirmed to follow ${primary} with its filter. Read its performance status and its dynamic filter on both clusters; start secondaryRepointing again, or filterReconciliation if only the filter is wrong.`;
 }

@@ -28,7 +28,7 @@ export const operationTokenCeremony = runbookInParts('operationTokenCeremony', (
     ...({ kind: 'operation-token', input, target: { cluster, uses } } as const),
     assess: (call) => call.assessOperationTokenCeremony({ input }),
     leftToDo: [
-      `The token has no lifetime. Once it is no longer needed: \`runbook start operationTokenDisposal --input '${JSON.stringify(disposal)}'\`. The recipient gives it to that run, which deletes it and proves the deletion.`,
+      `The token does not expire. Once it is no longer needed: \`runbook start operationTokenDisposal --input '${JSON.stringify(disposal)}'\`. The recipient gives it to that run, which deletes it and proves the deletion.`,
     ],
   });
 });
@@ -111,7 +111,7 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: re
   return {
     outcome: 'completed',
     leftToDo: [
-      `The operation token of ${cluster} has no lifetime. The record keeps it for the next drSwitchover or drFailover, for ${keepFor ?? ''}. If none claims it, operationTokenDisposal deletes it.`,
+      `The operation token of ${cluster} does not expire. The record keeps it for the next drSwitchover or drFailover, for ${keepFor ?? ''}. If none claims it, operationTokenDisposal deletes it.`,
     ],
   };
 }

@@ -243,7 +243,7 @@ async function pinPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefine
 /** Whether runs accept this person's signature. */
 async function personPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefined): Promise<Point[]> {
   const name = env['RUNBOOKS_PERSON'];
-  if (!name) return [point('you', 'not-checkable', 'nobody joined here, and RUNBOOKS_PERSON is not set', JOIN)];
+  if (!name) return [point('you', 'not-checkable', 'no one has joined here, and RUNBOOKS_PERSON is not set', JOIN)];
   const file = personalKeyFile(env, name);
   if (!existsSync(file)) return [point('you', 'fail', `${name} has no key at ${file}`, JOIN)];
   const line = (await readFile(publicLineFile(file), 'utf8').catch(() => '')).trim();
@@ -252,14 +252,14 @@ async function personPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undef
     const next =
       kid === undefined ? JOIN : `On the worker host: ${command('runbook', 'inventory', 'add-person', line)}`;
     return [
-      point('you', 'not-checkable', `${name}, key ${file}; whether the inventory lists it is not known here`, next),
+      point('you', 'not-checkable', `${name}, key ${file}; whether the inventory lists it is unknown here`, next),
     ];
   }
   const person = inventory.people.get(name);
   if (person?.publicKeys.some((key) => key.kid === kid) === true)
     return [point('you', 'ok', `${name}, with a key that the inventory lists`)];
   const other =
-    person === undefined ? 'does not know this name' : hasJoined(person) ? 'lists another key' : 'lists no key';
+    person === undefined ? 'does not list this name' : hasJoined(person) ? 'lists another key' : 'lists no key';
   return [point('you', 'fail', `${name}: the inventory ${other}`, command('runbook', 'inventory', 'add-person', line))];
 }
 

@@ -65,8 +65,8 @@ function gatewayCommand({ context }: CommandHost): Command {
     )
     .option('--tls-cert <file>', "the gateway's certificate (PEM); --frontend then asks for client certificates")
     .option('--tls-key <file>', "the certificate's key (PEM)")
-    .option('--client-ca <file>', 'who signs the client certificates of holders and approvers (PEM)')
-    .option('--operators-client-ca <file>', 'who signs the client certificates of operators (PEM)')
+    .option('--client-ca <file>', 'CA of the client certificates of holders and approvers (PEM)')
+    .option('--operators-client-ca <file>', 'CA of the client certificates of operators (PEM)')
     .option(
       '--certificate-header <name>',
       'the header in which a proxy on this host passes the fingerprint of the client certificate, always',

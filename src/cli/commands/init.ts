@@ -64,7 +64,7 @@ function initCommand({ context }: CommandHost): Command {
     'runbook init --yes --deployment payments --cluster east=https://10.1.0.4:8200,https://10.1.0.5:8200,https://10.1.0.6:8200 --cluster west=https://10.2.0.4:8200,https://10.2.0.5:8200,https://10.2.0.6:8200 --ca-file ca.pem --people ada,ben,cyd --holders ada,ben,cyd,dan,eve',
   ])
     .option('--directory <dir>', 'where to write everything', '/etc/replication-runbooks')
-    .option('--environment <name>', 'what people call the environment of these workers', DEFAULT_ENVIRONMENT)
+    .option('--environment <name>', 'name of the environment of these workers', DEFAULT_ENVIRONMENT)
     .option('--deployment <name>', 'name for all of these clusters together, such as payments')
     .option(
       '--cluster <name=addresses>',
@@ -82,8 +82,8 @@ function initCommand({ context }: CommandHost): Command {
       "where to create that AppRole, below auth/; another name than approle makes a mount of the workers' own, whose logins a quiesce by quota lets through",
       USUAL_MOUNT,
     )
-    .option('--people <list>', 'who operates and approves, comma-separated')
-    .option('--holders <list>', 'who holds a key share, comma-separated (default: the same people)')
+    .option('--people <list>', 'people who operate and approve, comma-separated')
+    .option('--holders <list>', 'people who hold a key share, comma-separated (default: the same people)')
     .option(
       '--browser-holders <list>',
       'holders who have only a browser, comma-separated: they give their share without a key, in their name alone',
@@ -109,7 +109,8 @@ async function setUp(context: CliContext, options: InitOptions): Promise<void> {
   const files = filesIn(directory, present && options.deployment);
   await refusePlanted(files);
   const ignored = ignoredVariables(context.env);
-  if (ignored !== undefined) context.err(`${ignored.replace(/those of the inventory$/, 'what you say here')}.`);
+  if (ignored !== undefined)
+    context.err(`${ignored.replace(/those of the inventory$/, 'the values that you give here')}.`);
   const answered = await answers(context, options);
   const clusters = await Promise.all(answered.clusters.map((each) => readCluster(each, answered.caFile)));
   const site: Site = { ...answered, clusters, files, ownGroups: present !== undefined };
@@ -254,7 +255,7 @@ async function answers(context: CliContext, options: InitOptions) {
   ].filter((name) => !NAME.test(name));
   if (wrong.length > 0 || people.length === 0)
     throw new RunbookError('INVALID_INPUT', 'Some names cannot be used. Nothing was written.', {
-      observed: wrong.join(', ') || 'nobody who operates and approves',
+      observed: wrong.join(', ') || 'no one to operate and approve',
       needed: 'lowercase letters, digits and hyphens',
     });
   return {

@@ -57,7 +57,7 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
     .argument('[file]', 'default: RUNBOOKS_INVENTORY')
     .option(
       '--live',
-      'also check the clusters, from this machine with its credentials; writes nothing except beside the marker',
+      'also check the clusters, from this machine with its credentials; its only write is beside the marker',
     )
     .action(async (file: string | undefined, options: CommonOptions & { readonly live?: true }) => {
       const path = file ?? inventoryPath(context.env);

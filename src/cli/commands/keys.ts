@@ -86,7 +86,7 @@ function trustCommand({ context }: CommandHost): Command {
     ['runbook keys trust production KID:KEY'],
     "pin the workers' public key on this machine, after comparing its fingerprint by voice",
   )
-    .argument('<environment>', 'what you call the environment, for example production')
+    .argument('<environment>', 'name of the environment, for example production')
     .argument('<key>', 'the line that "runbook keys workers" printed: <kid>:<x>')
     .option('-y, --yes', 'do not ask: the fingerprint was already compared')
     .action(async (environment: string, line: string, options: TrustOptions) => {

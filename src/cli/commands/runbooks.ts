@@ -32,7 +32,7 @@ export const RUNBOOK_PURPOSES: Readonly<Record<RunbookName, string>> = {
   primaryEnablement: 'A cluster becomes a primary for DR or performance replication.',
   replicationTeardown: 'Replication of one kind ends on a cluster.',
   operationTokenCeremony: 'Key holders give their shares for one DR operation token, for the next run or for a person.',
-  operationTokenDisposal: 'Operation tokens that runs left behind are deleted, and proven dead.',
+  operationTokenDisposal: 'Operation tokens that runs left behind are deleted, and proven invalid.',
   rootTokenCeremony: 'Key holders give their shares for a root token that only its recipient can read.',
   ceremonyRehearsal: 'Every key holder goes through the complete ceremony once, with a meaningless value.',
   batchTokenRotation: 'A new batch token for DR operations is created on the primary and stored in the record.',

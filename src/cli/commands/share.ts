@@ -86,7 +86,7 @@ function givingCommand(host: CommandHost, gives: Gives): Command {
     .option(...HOLDER_OPTION)
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of one from the run')
     .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
-    .option('--envelope-file <file>', 'send an envelope that a holder created offline; asks for nothing');
+    .option('--envelope-file <file>', 'send an envelope that a holder created offline; does not prompt');
   return withStatementOptions(command).action(async (word: string, given: ShareOptions) => {
     const { context } = host;
     const { envelopeFile, invitationFile, print } = given;

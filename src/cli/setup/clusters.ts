@@ -127,7 +127,7 @@ export async function foundLines({ people, holders, caFile, clusters }: Found): 
       ...drSetsOf(clusters).map(({ members }) => {
         const primaries = members.filter(({ role }) => role.startsWith('DR primary')).map(({ name }) => name);
         if (primaries.length > 1)
-          return `${primaries.join(' and ')} are primaries of the same DR set: both accept writes. Find out which one clients write to, before you go on.`;
+          return `${primaries.join(' and ')} are primaries of the same DR set: both accept writes. Find out which one clients write to before you continue.`;
         const [orphan] = primaries.length === 0 ? members.filter(({ role }) => role.startsWith('DR secondary')) : [];
         return orphan !== undefined && `the primary of ${orphan.name} is not among these clusters. Name it too.`;
       }),

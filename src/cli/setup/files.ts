@@ -158,7 +158,7 @@ export function judged(text: string): Inventory {
     const [, ...mistakes] = error.message.split('\n');
     throw new RunbookError('INVALID_INPUT', 'These clusters and people make no inventory. Nothing was written.', {
       observed: mistakes.map((each) => each.replace(/^it:\d+:\d+: /, '')).join('; '),
-      next: 'Correct what you named, or what the cluster reports, and run the command again.',
+      next: 'Correct the names and addresses that you gave, or the configuration of the cluster, and run the command again.',
     });
   }
 }

@@ -52,11 +52,11 @@ export const METRICS = {
     labels: ['deployment'],
   },
   runbooks_outage_since_timestamp_seconds: {
-    help: 'Since when clients have had no primary, as far as an open run knows; 0: they have one',
+    help: 'Since when clients have had no primary, according to an open run; 0: they have one',
     labels: ['deployment'],
   },
   runbooks_tokens: {
-    help: 'Tokens in the record that are not proven dead; orphan: nobody holds it',
+    help: 'Tokens in the record that are not proven invalid; orphan: nobody holds it',
     labels: ['deployment', 'state'],
   },
   runbooks_notification_failed_runs: {

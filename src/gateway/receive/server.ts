@@ -171,7 +171,7 @@ class Receiver {
   #tell({ name }: Trigger, incident: string, { started, duplicate, runbook, run, state }: Outcome): string {
     const of = `${run.workflowId} (run ${run.runId}, ${state})`;
     if (!started) {
-      this.#complain(name, `trigger ${name} started nothing for ${incident}: ${of} holds the lock`);
+      this.#complain(name, `trigger ${name} did not start a run for ${incident}: ${of} holds the lock`);
       return `Nothing was started: a run of ${runbook} holds the lock, ${of}.`;
     }
     if (duplicate) return `${runbook} was started by an earlier message: ${of}.`;

@@ -41,7 +41,7 @@ describe('an error of the family', () => {
     },
   );
 
-  it('asks Temporal to wait as long as the service asked for', () => {
+  it('asks Temporal to wait as long as the service requested', () => {
     const failure = toFailure(new RunbookError('RATE_LIMITED', 'slow down', { retryAfterMs: 7_000 }));
     expect((failure as ApplicationFailure).nextRetryDelay).toBe(7_000);
   });
@@ -57,7 +57,7 @@ describe('an error of the family', () => {
 });
 
 describe('any other error', () => {
-  it('tells its name and nothing that it quotes', () => {
+  it('shows its name and none of its quotations', () => {
     const unknown = [new SyntaxError(`Unexpected ${TOKEN}`), new TypeError(SHARE), TOKEN, { token: TOKEN }, undefined];
     for (const error of unknown) {
       const failure = toFailure(error) as ApplicationFailure;
@@ -68,7 +68,7 @@ describe('any other error', () => {
     }
   });
 
-  it('a failure that is one of Temporal’s already stays as it is', () => {
+  it('a failure that is one of Temporal’s already stays unchanged', () => {
     const ours = ApplicationFailure.nonRetryable('as it is', 'NOT_APPROVED');
     const cancelled = new CancelledFailure('cancelled');
     expect([toFailure(ours), toFailure(cancelled)]).toEqual([ours, cancelled]);
@@ -79,14 +79,14 @@ describe('an activity', () => {
   it.each([
     [1, 0],
     [2, 33_000],
-  ])('counts what attempts before attempt %i took, by the clock of the server', async (attempt, spent) => {
+  ])('counts the time of attempts before attempt %i, by the clock of the server', async (attempt, spent) => {
     const mock = environment('readDeployment', attempt);
     const scheduled = { scheduledTimestampMs: 5_000, currentAttemptScheduledTimestampMs: 38_000 };
     Object.assign(mock.context.info, scheduled);
     expect(await inside(mock, async () => currentExecution().spentMs)).toBe(spent);
   });
 
-  it('acts in the name of the run of its own context, whatever its input says', async () => {
+  it('acts in the name of the run of its own context, not of the one in its input', async () => {
     const activity = async (_input: object) => currentExecution().run;
     const seen = await environment().run(activity, { run: { ns: 'other', wid: 'other', rid: 'other' } });
     expect(seen).toEqual({ ns: 'default', wid: 'deployment:payments', rid: RUN });
@@ -126,7 +126,7 @@ describe('an activity', () => {
     expect(await running.catch(failedOf)).toMatchObject({ code });
   });
 
-  it('tells its progress redacted', async () => {
+  it('reports its progress redacted', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
     const mock = environment();
     const heartbeats: unknown[] = [];
@@ -148,12 +148,12 @@ describe('a changing activity in a run that was reset', () => {
   it.each([
     ['RUN_WAS_RESET', step({ originalRunId: 'before' })],
     ['INVALID_INPUT', withStep({})],
-  ])('does not say with %s that nothing was sent, where an attempt before may have sent it', async (code, header) => {
+  ])('does not say with %s that no request was sent, if an attempt before may have sent it', async (code, header) => {
     const failure = await inside(environment('writeMarker', 2, header), body).catch(failedOf);
     expect(failure).toMatchObject({ code, details: { outcomeKnown: false } });
   });
 
-  it('changes nothing until a decision that names this run acknowledges it', async () => {
+  it('makes no changes until a decision that names this run acknowledges it', async () => {
     for (const more of [{ originalRunId: 'before' }, { originalRunId: 'before', acknowledgedRunId: 'another' }]) {
       const failure = await run('writeMarker', step(more)).catch(failedOf);
       expect(failure).toMatchObject({ code: 'RUN_WAS_RESET', retryable: false, details: { outcomeKnown: true } });
@@ -163,7 +163,7 @@ describe('a changing activity in a run that was reset', () => {
     expect(await run('writeMarker', acknowledged)).toBe('changed');
   });
 
-  it('changes nothing where it is not told its step, whether or not its name is known', async () => {
+  it('makes no changes if its step is missing, whether or not its name is known', async () => {
     for (const [type, header] of [
       ['writeMarker', withStep({})],
       ['somethingNew', withStep({ originalRunId: RUN })],
@@ -184,7 +184,7 @@ describe('a changing activity whose request may be under way', () => {
     return (failure as { details: Record<string, unknown> }).details;
   };
 
-  it('lets no error say that the outcome is known, until reads settled it: not after a lost answer, not in a later attempt', async () => {
+  it('lets no error say that the outcome is known until reads settled it: not after a lost answer, not in a later attempt', async () => {
     expect(await known(1, () => undefined)).toMatchObject({ observed: 'a', outcomeKnown: true });
     expect(await known(1, ({ doubt }) => (doubt.mayHaveSent = true))).toMatchObject({ outcomeKnown: false });
     expect(await known(2, () => undefined)).toMatchObject({ observed: 'a', outcomeKnown: false });

@@ -133,9 +133,9 @@ const forbids = failing('PRECONDITION_FAILED', 'neither') as () => void;
 describe('a change', () => {
   it.each<[what: string, acts: number, ended: object, act: Act, more?: More]>([
     ['there already', 0, { result: { outcome: 'already', calls: 0 } }, take, { read: async () => true }],
-    ['made once, and done when it is seen', 1, done(1, 2), take],
+    ['made once, and done when its effect is confirmed', 1, done(1, 2), take],
     ['not repeated after an answer that was lost after its effect', 1, done(1), both(take, lose)],
-    ['not repeated where that effect is seen late', 1, done(1), both(late(15), lose)],
+    ['not repeated if that effect is confirmed late', 1, done(1), both(late(15), lose)],
     ['repeated once reads agree that it had no effect', 2, done(2, 6), firstThen(lose, take)],
     ['given up after three answers that were lost', 3, fails('OUTCOME_UNKNOWN', false, NOT_SEEN), lose],
     ['refused for certain', 1, fails('PERMISSION_DENIED', true), failing('PERMISSION_DENIED', 'no')],
@@ -177,7 +177,7 @@ describe('a change', () => {
     expect([acts, failure?.code, doubt]).toEqual([1, 'PRECONDITION_FAILED', true]);
   });
 
-  it('whose last look fails is not made, and that leaves no doubt, also without an answer', async () => {
+  it('whose last check fails is not made, and that leaves no doubt, also without an answer', async () => {
     const { world, complete } = change(take);
     const prepare = () => Promise.reject(new TheError('TLS_FAILED', 'no', { outcomeKnown: false }));
     const failure = await readActConfirm(execution(), { ...complete, prepare }).catch(failedOf);
@@ -186,10 +186,10 @@ describe('a change', () => {
   });
 
   it.each([
-    ['leaves the activity, for Temporal to try again, where nothing else is asked for', undefined, 1, false],
-    ['leaves it in doubt where an earlier attempt may have sent it', undefined, 1, true],
-    ['is waited for where the change says so', () => true, 2, false],
-  ])('is not made while nobody can say whether this attempt counts: that %s', async (_, notYet, asked, doubt) => {
+    ['leaves the activity, for Temporal to try again, by default', undefined, 1, false],
+    ['leaves it in doubt if an earlier attempt may have sent it', undefined, 1, true],
+    ['is waited for if the change says so', () => true, 2, false],
+  ])('is not made while it is unknown whether this attempt counts: that %s', async (_, notYet, asked, doubt) => {
     const { world, complete } = change(take);
     const here = execution();
     here.doubt.mayHaveSent = doubt;
@@ -209,7 +209,7 @@ describe('a change', () => {
   it.each([
     ['may be under way for the usual time', undefined],
     ['serves once', 400],
-  ])('that is refused after a lost answer keeps its doubt where the clock is set meanwhile: it %s', async (_, ms) => {
+  ])('that is refused after a lost answer keeps its doubt if the clock is set meanwhile: it %s', async (_, ms) => {
     const { now } = Date;
     let stepMs = 0;
     const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + stepMs);
@@ -226,7 +226,7 @@ describe('a change', () => {
   });
 
   it.each(['RESPONSE_INVALID', 'TLS_FAILED', 'PERMISSION_DENIED'] as const)(
-    'whose effect cannot be read any more (%s) keeps its doubt',
+    'whose effect can no longer be read (%s) keeps its doubt',
     async (code) => {
       let sent = false;
       const read = async () => {
@@ -238,12 +238,12 @@ describe('a change', () => {
     },
   );
 
-  it('that an earlier attempt may have sent: a refusal settles nothing while that request can be under way', async () => {
+  it('that an earlier attempt may have sent: a refusal settles it only once that request cannot be under way', async () => {
     const early = await run(refuse, {}, { mayHaveSent: true });
     expect(early).toMatchObject({ doubt: true, failure: { details: { outcomeKnown: false } } });
   });
 
-  it('that an earlier attempt may have sent, and that is seen late: what that attempt sent is not settled by it', async () => {
+  it('that an earlier attempt may have sent, and that is confirmed late, does not settle that attempt', async () => {
     const here = { ...execution(), doubt: { mayHaveSent: true, since: performance.now() } };
     const { world, complete } = change(take);
     late(15)(world);
@@ -266,7 +266,7 @@ describe('a change', () => {
 describe('the state before a request that serves once', () => {
   it.each([
     ['is settled once what an earlier attempt sent cannot be under way any more', true],
-    ['is read once where nothing was sent', false],
+    ['is read once if no request was sent', false],
   ])('%s', async (_, mayHaveSent) => {
     const here = { ...execution(), timing: { ...TIMING, underWayMs: 100 } };
     here.doubt.mayHaveSent = mayHaveSent;
@@ -283,7 +283,7 @@ describe('the state before a request that serves once', () => {
 describe('waiting for a state', () => {
   const polling = { describe: (seen: number) => `seen ${seen}`, needed: 'three', budgetMs: 1_000, pollMs: 5 };
 
-  it('waits out errors that may pass, and tells what it saw', async () => {
+  it('waits out errors that may pass, and reports the observed states', async () => {
     const here = execution();
     let reads = 0;
     const read = async () => {
@@ -313,7 +313,7 @@ describe('waiting for a state', () => {
   });
 });
 
-describe('a deadline never ends on the strength of a clock alone', () => {
+describe('a deadline never ends because of a clock alone', () => {
   const polling = { describe: (seen: number) => `look ${seen}`, needed: 'it is there', cluster: 'east', pollMs: 5 };
   /** What is not there, and may come. */
   const never = { ...polling, until: () => false, notYet: () => true };
@@ -338,12 +338,12 @@ describe('a deadline never ends on the strength of a clock alone', () => {
     };
   }
 
-  it('has looked four times before it ends, and has made a change three times, however short it is', async () => {
+  it('has read four times before it ends, and has made a change three times, however short it is', async () => {
     const soon = () => (clockMs += 1);
     const wait = awaitState(execution(), { ...never, budgetMs: 1, read: looks(soon) });
     expect(await wait.catch(failedOf)).toMatchObject({
       code: 'CONFIRMATION_TIMEOUT',
-      message: 'Not seen within 0.001 s: it is there.',
+      message: 'Not observed within 0.001 s: it is there.',
       details: { observed: 'look 4' },
     });
 
@@ -358,13 +358,13 @@ describe('a deadline never ends on the strength of a clock alone', () => {
     expect(act).toHaveBeenCalledTimes(3);
   });
 
-  it('counts from the first attempt of the activity, and leaves what settles the doubt of an earlier one', async () => {
+  it('counts from the first attempt of the activity, and leaves time to settle the doubt of an earlier one', async () => {
     const slow = (ms = 1_000) => looks(() => (clockMs += ms));
     const later = { ...execution(), spentMs: 55_000 };
     const wait = awaitState(later, { ...never, budgetMs: 60_000, read: slow() });
     // Five seconds were left, and one look that began after them.
     expect(await wait.catch(failedOf)).toMatchObject({
-      message: 'Not seen within 60 s: it is there.',
+      message: 'Not observed within 60 s: it is there.',
       details: { observed: 'look 6' },
     });
 
@@ -378,7 +378,7 @@ describe('a deadline never ends on the strength of a clock alone', () => {
     expect(clockMs - began).toBeLessThan(20_000);
   });
 
-  it('leaves half of the budget to see a change that was taken, whatever earlier attempts spent', async () => {
+  it('leaves half of the budget to confirm an accepted change, whatever earlier attempts spent', async () => {
     let there = false;
     const began = clockMs;
     const act = jest.fn(async () => undefined);

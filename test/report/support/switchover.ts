@@ -72,7 +72,7 @@ const FACTS: readonly RunFact[] = [
   ...[gate('go', 'opened', 42_060), accepted('approve', 2, 'olga', 60_040), gate('go', 'approved', 60_050)],
   {
     ...{ kind: 'finding', at: when(86_000), severity: 'info', code: 'token-kept' },
-    text: 'The operation token of west lives again when west is demoted.',
+    text: 'The operation token of west is valid again when west is demoted.',
     next: 'The next run deletes it first.',
   },
 ];

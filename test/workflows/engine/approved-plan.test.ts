@@ -104,7 +104,7 @@ const late = (approvals: ApprovalNumbers = {}) => {
 describe('a change window', () => {
   const tooLate = ['reason', expect.stringContaining('the change window ended')] as const;
 
-  it('has ended where reading again took until after it', async () => {
+  it('has ended if reading again took until after it', async () => {
     const slowly = () => {
       void late();
       return west();
@@ -112,7 +112,7 @@ describe('a change window', () => {
     await expect(approve(reading([west, slowly]), { window: WINDOW })).rejects.toHaveProperty(...tooLate);
   });
 
-  it('has ended for what a further gate allows after it; not inside an outage', async () => {
+  it('has ended for the operations of a further gate after it; not inside an outage', async () => {
     const world = reading([west]);
     const { approvals } = await approve(world, { window: WINDOW });
     gate.mockImplementationOnce(() => late()).mockImplementationOnce(() => late({ force: [7] }));
@@ -122,7 +122,7 @@ describe('a change window', () => {
     expect(approvals.authority.approvals).toEqual({ force: [7] });
   });
 
-  it('that was waited for makes what was read old, also where nobody was asked', async () => {
+  it('that was waited for makes readings old, also if no one was asked', async () => {
     const world = reading([west]);
     await approve(world, { window: { notBefore: '2026-03-01T12:30:00Z', ...WINDOW }, gateIfNeeded: 'unfence' });
     expect(world.steps).toEqual(['Read and check the deployment', 'Read and check again']);
@@ -136,7 +136,7 @@ describe('approvals that an activity judges too old right before a change', () =
   const tooOld = (about?: string, outcomeKnown = true) =>
     ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown }] });
 
-  it('nobody is waited for while it is not known what an earlier try sent: the next one looks first', async () => {
+  it('the run does not wait for people while the effect of an earlier try is unknown: the next one reads first', async () => {
     const { approvals } = await approve(reading([west]), { gate: 'wipe' });
     const begin = jest.fn<Promise<string>, []>().mockRejectedValueOnce(tooOld(APPROVALS_TOO_OLD, false));
     begin.mockResolvedValueOnce('was done');
@@ -145,7 +145,7 @@ describe('approvals that an activity judges too old right before a change', () =
     expect(opened()).toHaveLength(1);
   });
 
-  it('nobody is asked again where new ones would not help', async () => {
+  it('no one is asked again if new ones would not help', async () => {
     const { approvals } = await approve(reading([west]), { gate: 'wipe' });
     const begin = () => approvals.begin('wipe', () => Promise.reject(tooOld()));
     await expect(begin()).rejects.toThrow('too old');
@@ -155,7 +155,7 @@ describe('approvals that an activity judges too old right before a change', () =
 });
 
 describe('a plan that changed while people were waited for', () => {
-  it('is approved again, and not by what people said of the plan before', async () => {
+  it('is approved again, and not by approvals of the plan before', async () => {
     gate.mockResolvedValueOnce({ promote: [1] }).mockResolvedValueOnce({ promote: [2] });
     const { approvals } = await approve(reading([west, north]));
     expect(opened()).toEqual([
@@ -177,7 +177,7 @@ describe('a plan that changed while people were waited for', () => {
     });
   const changing = () => reading([() => ({ heir: 'west', others: ['north'] }), north]);
 
-  it('asks the holders again where they were asked for other operations on its targets', async () => {
+  it('asks the holders again if they were asked for other operations on its targets', async () => {
     const world = changing();
     const { tokens } = await approve(world, { tokens: need(false) });
     expect(collected).toEqual([['west', 'north'], ['north']]);
@@ -187,8 +187,8 @@ describe('a plan that changed while people were waited for', () => {
 
   it.each([
     [['batch', 'ceremony'], 'the holders are asked', [['west']]],
-    [['ceremony', 'batch'], 'their invitation is over, and nobody waits for their keys', [['west'], []]],
-  ] as const)('is approved anew where its tokens come from elsewhere now: %j, %s', async ([before, now], _, then) => {
+    [['ceremony', 'batch'], 'their invitation has expired, and no run waits for their keys', [['west'], []]],
+  ] as const)('is approved again if its tokens now come from elsewhere: %j, %s', async ([before, now], _, then) => {
     const world = reading([west, north]);
     const source = ({ heir }: Route) => (heir === 'west' ? before : now);
     const { tokens } = await approve(world, { tokens: (route) => ({ ...need(true)(west()), source: source(route) }) });
@@ -201,7 +201,7 @@ describe('a plan that changed while people were waited for', () => {
     expect(tokens?.ceremony?.source ?? 'batch').toBe(now);
   });
 
-  it('asks no holder again where they were asked for everybody who may become the target', async () => {
+  it('asks no holder again if they were asked for every cluster that may become the target', async () => {
     const world = changing();
     const { tokens } = await approve(world, { tokens: need(true) });
     expect(world.codes()).toEqual(['plan-changed']);

@@ -15,7 +15,7 @@ const failed = (...details: readonly object[]) =>
 const timedOut = (type: TimeoutFailure['timeoutType']) => activityFailure(new TimeoutFailure('time', undefined, type));
 
 it.each([
-  ['tells code, message and details of its cause', failed(LOST), { code: 'OUTCOME_UNKNOWN', message: 'lost', ...LOST }],
+  ['has code, message and details of its cause', failed(LOST), { code: 'OUTCOME_UNKNOWN', message: 'lost', ...LOST }],
   ['without details leaves it open whether the outcome is known', failed(), { outcomeKnown: false }],
   ['that does not say whether the outcome is known leaves it open', failed({}), { outcomeKnown: false }],
   [
@@ -25,12 +25,12 @@ it.each([
   ],
   ['that no worker took is known', timedOut('SCHEDULE_TO_START'), { code: 'WORKER_UNREACHABLE', outcomeKnown: true }],
   [
-    'that did not end in time is not known',
+    'that did not end in time is unknown',
     timedOut('START_TO_CLOSE'),
     { code: 'ACTIVITY_TIMEOUT', outcomeKnown: false },
   ],
-  ['whose worker was lost is not known', timedOut('HEARTBEAT'), { code: 'ACTIVITY_TIMEOUT', outcomeKnown: false }],
-])('what a step does %s', (_, error, facts) => {
+  ['whose worker was lost is unknown', timedOut('HEARTBEAT'), { code: 'ACTIVITY_TIMEOUT', outcomeKnown: false }],
+])('the effect of a step %s', (_, error, facts) => {
   expect(failureFacts(error)).toMatchObject(facts);
 });
 
@@ -43,7 +43,7 @@ it.each([
   expect([failureFacts(error), isStop(error)]).toEqual([undefined, stops]);
 });
 
-it('branches side by side are all waited for, also where one fails', async () => {
+it('branches side by side are all waited for, also if one fails', async () => {
   const ended: string[] = [];
   const slow = new Promise<void>((resolve) => setImmediate(resolve)).then(() => void ended.push('slow'));
   await expect(inParallel([Promise.reject(new Error('first')), slow])).rejects.toThrow('first');
@@ -66,11 +66,11 @@ it.each([...READING, ...CHANGING])(
   },
 );
 
-it('the last share of a token is given once at most: nobody tries that activity again', () => {
+it('the last share of a token is given once at most: that activity is never tried again', () => {
   expect(activityOptions('completeGeneration').retry?.maximumAttempts).toBe(1);
 });
 
-it('a change ends by its own budget, and tells why, before Temporal ends its attempt', () => {
+it('a change ends by its own budget, and reports why, before Temporal ends its attempt', () => {
   const longest = 5 * 60_000;
   // A call that was taken last has half of the budget to be seen; then a look that its time-outs end.
   expect(msToNumber(activityOptions('promoteSecondary').startToCloseTimeout ?? 0)).toBeGreaterThan(

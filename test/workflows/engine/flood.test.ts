@@ -16,20 +16,20 @@ const times = (count: number, name: (index: number) => string) =>
   Array.from({ length: count }, (_, index) => name(index));
 const arrivals = (taken: readonly Waiting[]) => taken.map(({ arrival }) => arrival);
 
-describe('what waits in a flood', () => {
-  it('is looked at twenty at a time, the name that sent last first, until nothing waits', () => {
+describe('messages that wait in a flood', () => {
+  it('are read twenty at a time, the name that sent last first, until none waits', () => {
     const backlog = backlogOf(...times(30, (index) => `nobody ${index}`));
     expect(arrivals(backlog.take())).toEqual(times(20, String).map((_, index) => 30 - index));
     expect([backlog.take().length, backlog.isEmpty]).toEqual([10, true]);
   });
 
-  it('is shared among the names: who sends once is looked at in the first window, whatever others send', () => {
+  it('are shared among the names: a single message is read in the first window, whatever others send', () => {
     const backlog = backlogOf(...times(150, (index) => `nobody ${index % 3}`), 'grace', ...times(40, () => 'nobody 1'));
     expect(arrivals(backlog.take())).toContain(151);
   });
 
   it.each([0, 5, 10, 20])(
-    "has what a person sent within two windows, among a burst of twenty in that person's name, %i of them before it",
+    "include a message of a person within two windows, among a burst of twenty in that person's name, %i of them before it",
     (before) => {
       const backlog = backlogOf(...times(20, () => 'grace'));
       backlog.clear();
@@ -40,7 +40,7 @@ describe('what waits in a flood', () => {
     },
   );
 
-  it('is bounded: what is dropped is counted, and is neither the first nor the newest of its name', () => {
+  it('are bounded: dropped ones are counted, and are neither the first nor the newest of their name', () => {
     const backlog = new Backlog();
     let dropped = backlog.add(itemOf('grace', 1));
     for (let arrival = 2; arrival <= 500; arrival += 1) dropped += backlog.add(itemOf('nobody', arrival));

@@ -70,18 +70,18 @@ describe('a gate that was met and opens again', () => {
     expect(receipts.map(({ verdict }) => verdict)).toEqual(['accepted', 'refused', 'refused', 'accepted']);
   });
 
-  it('a claim does, which nobody can tell from a new one', async () => {
+  it('a claim does, which cannot be distinguished from a new one', async () => {
     const { open } = signalledRun('claimed', ['one']);
     expect([await open(), await open()]).toEqual([{ go: [1] }, { go: [2] }]);
   });
 
   it.each(['signed', 'principal', 'claimed'] as const)(
-    'what was sent while it was closed does not meet it (%s), and says so; before its first opening it does',
+    'a message from before it opened again does not meet it (%s), and says so; before its first opening it does',
     async (how) => {
       const { open, receipts, early } = signalledRun(how, ['asked again']);
       early('of the first round');
       expect(await open()).toEqual({ go: [1] });
-      early('late, and it met nothing');
+      early('late, and it had no effect');
       jest.advanceTimersByTime(VALID_FOR / 2);
       early('in the very turn in which it opens');
       expect(await open()).toEqual({ go: [4] });
@@ -136,7 +136,7 @@ describe('a gate that nobody approves', () => {
   });
 });
 
-it('a flood of updates silences nobody: each window has room for more', () => {
+it('a flood of updates blocks no one: each window has room for more', () => {
   jest.mocked(setHandler).mockClear();
   const inbox = new Signals();
   inbox.registerHandlers();
@@ -161,7 +161,7 @@ it('a flood of updates silences nobody: each window has room for more', () => {
   expect(give('grace')).toBe(true);
 });
 
-it('what is longer than any document is not decoded in a run, where it would be at each replay', () => {
+it('a message that is longer than any document is not decoded in a run, which would repeat that at each replay', () => {
   const [arrivals] = interceptors().internals ?? [];
   const inputs = [20, 21].map((kib) => [{ data: new Uint8Array(kib * 1024) }]);
   const signals = inputs.map((input) => ({ signalName: 'abort', input }));

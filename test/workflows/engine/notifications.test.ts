@@ -32,7 +32,7 @@ const SITE = { events: ['waiting-for-people', 'escalation'], remindAfterMs: 0, e
 it.each([
   [{}, ['waiting-for-people', 'escalation']],
   [{ toldOnce: true }, ['waiting-for-people']],
-] as const)('a wait %o is told as %o', async (more, told) => {
+] as const)('a wait %o is reported as %o', async (more, told) => {
   [mockTold.length, mockOver] = [0, false];
   const waiting: Waiting = { for: 'action', what: 'nodes are unsealed', instructions: [], ...more };
   const waits = new Map([['unseal', waiting]]);
@@ -47,7 +47,7 @@ it.each([
   ['critical', ['CRITICAL: west took no write.']],
   ['warning', ['Direct the clients manually.']],
   ['info', []],
-] as const)('the end of a run is told as %s where this is left to do: %j', async (severity, leftToDo) => {
+] as const)('the end of a run is reported as %s if this is left to do: %j', async (severity, leftToDo) => {
   const findings = [{ severity: 'critical', code: 'write-not-proven', text: 'west took no write.' }];
   const notifications = new Notifications({
     runbook: 'drSwitchover',
@@ -61,7 +61,7 @@ it.each([
   expect(mockSeverity).toBe(severity);
 });
 
-it('that a run finished is told once it was told that it started, although a target is slow', async () => {
+it('that a run finished is sent once its start was sent, although a target is slow', async () => {
   let release = () => {};
   mockHeld = { event: 'started', until: new Promise((resolve) => (release = resolve)) };
   mockTold.length = 0;
@@ -81,7 +81,7 @@ it('that a run finished is told once it was told that it started, although a tar
   mockHeld = undefined;
 });
 
-describe('what a target was told', () => {
+describe('an alert at a target', () => {
   const PAGER = ['parked', 'outage-started', 'critical-finding'] as const;
   const waiting = { for: 'decision', step: 'Promote west', parkingNo: 1, choices: [] } as unknown as Waiting;
   const notificationsOf = (state: object) => {
@@ -99,7 +99,7 @@ describe('what a target was told', () => {
     [{}, ['wait:parked:1', 'outage']],
     [{ serviceIsOut: true }, ['wait:parked:1']],
     [{ holdsClients: true }, ['wait:parked:1']],
-  ] as const)('is closed at the end of a run, but no outage that goes on: %j', async (state, closes) => {
+  ] as const)('is closed at the end of a run, but no outage that continues: %j', async (state, closes) => {
     const notifications = notificationsOf(state);
     notifications.waitBegan('parked:1', waiting);
     notifications.phaseChanged('preparing', 'outage');

@@ -36,7 +36,7 @@ function making(failure?: FailureFacts, held: 'ceremony' | 'batch' | 'kept' = 'c
   return { tokens, deleted, findings };
 }
 
-it('a token that may not open any more is made anew, and the old one, which is alive, is deleted too', async () => {
+it('a token that may no longer open is generated again, and the old one, which is still valid, is deleted too', async () => {
   const { tokens, deleted } = making();
   const now = jest.spyOn(Date, 'now').mockReturnValue(0);
   const at = async (hours: number): Promise<OperationTokenReference> => {
@@ -77,7 +77,7 @@ describe('a kept token that cannot be taken', () => {
     );
   });
 
-  it('keys with which others were asked are destroyed, and nobody waits for their host; where the run is stopped meanwhile, at its end', async () => {
+  it('keys with which others were asked are destroyed, and no run waits for their host; if the run is stopped meanwhile, at its end', async () => {
     const called: string[] = [];
     const calling = (name: string) => () => {
       called.push(name);
@@ -102,10 +102,10 @@ describe('a kept token that cannot be taken', () => {
   });
 
   it.each([
-    ['its outcome is not known', { ...gone, outcomeKnown: false }],
+    ['its outcome is unknown', { ...gone, outcomeKnown: false }],
     ['it is not approved, as nothing of this run is by another inventory', { ...gone, code: 'NOT_APPROVED' }],
     ['the record cannot be read', { ...gone, code: 'RECORD_UNAVAILABLE' }],
-  ])('parks where %s', async (_, failure) => {
+  ])('parks if %s', async (_, failure) => {
     await expect(making(failure).tokens.of('west')).rejects.toBeInstanceOf(OutageDecision);
   });
 });
@@ -129,7 +129,7 @@ describe('the holders are asked instead of a batch token', () => {
     },
   );
 
-  it('with the choices of the outage from the invitation on; where people go another way, without them', async () => {
+  it('with the choices of the outage from the invitation on; if people go another way, without them', async () => {
     const ready = jest.fn(() => Promise.reject(new OutageDecision('promote-back')));
     const people = { ready } as unknown as TokenCeremony;
     const tokens = new OperationTokens(fakeRun().run, 'payments', TARGETS, undefined, () => people, []);
@@ -139,7 +139,7 @@ describe('the holders are asked instead of a batch token', () => {
     expect(await tokens.of('east')).toEqual({ source: 'batch', cluster: 'east' });
   });
 
-  it('and of no other refusal; nor of a kept one that does not open, which may be alive', async () => {
+  it('and of no other refusal; nor of a kept one that does not open, which may be valid', async () => {
     expect(await making(undefined, 'batch').tokens.replaceRefused('west', failed('NOT_CAUGHT_UP'))).toBe(false);
     expect(await making(failed('any')).tokens.replaceRefused('west', failed('SEALED_VALUE_INVALID'))).toBe(false);
     expect(await making(failed('any')).tokens.replaceRefused('west', failed('PERMISSION_DENIED'))).toBe(true);

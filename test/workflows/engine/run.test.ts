@@ -26,7 +26,7 @@ jest.mock('../../../workflows/engine/interceptors', () => ({
 
 const nothing = () => undefined;
 
-it('what was done before the stop was heard is told as done, and no further step begins', async () => {
+it('work done before the stop arrived is reported as done, and no further step begins', async () => {
   const facts: { readonly outcome?: string }[] = [];
   const state = {
     ...{ steps: [], activities: { records: [] }, show: nothing, carriedOut: nothing },
@@ -44,7 +44,7 @@ it('what was done before the stop was heard is told as done, and no further step
   expect(facts.map(({ outcome }) => outcome)).toEqual(['done']);
 });
 
-it('what people skipped is left to do under what settles it', async () => {
+it('a step that people skipped is left to do under the item that settles it', async () => {
   const left = new LeftToDo();
   const quiet = { steps: [], left, show: nothing, fact: nothing, carriedOut: nothing };
   const run = new Run(quiet as never, { on: nothing } as never);
@@ -64,7 +64,7 @@ it.each([
   ['NOT_APPROVED', 0],
   ['RUN_WAS_RESET', 0],
 ])(
-  'a parked step looks on only where its time was over or its outcome is not known: %s, %s times',
+  'a parked step keeps checking only if its time was over or its outcome is unknown: %s, %s times',
   async (code, times) => {
     const besideSteps = (_name: string, body: () => unknown) => body();
     const state = { steps: [], left: new LeftToDo(), show: nothing, fact: nothing, carriedOut: nothing, besideSteps };

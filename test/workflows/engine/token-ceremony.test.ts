@@ -110,7 +110,7 @@ function collecting({
   };
 }
 
-it('asks anew where a kept token is refused, although the keys of before cannot be destroyed: nobody decides on them', async () => {
+it('asks again if a kept token is refused, although the earlier keys cannot be destroyed: no decision about them is needed', async () => {
   const { code, message } = REJECTED;
   const handle = { cid: 'c', epoch: 1, holders: HOLDERS, threshold: 0, collectUntil: Date.now() + 600_000 };
   const { run, steps } = fakeRun({
@@ -142,8 +142,8 @@ it('an invitation that parks inside an outage leaves people the choices of the o
   expect(step.mock.calls).toEqual([['Invite the key holders', expect.any(Function), { choices: [LEAVE] }]]);
 });
 
-describe('a check that ends after the holders were asked anew', () => {
-  it('of a share: it is refused as one of another round, and is not in hand', async () => {
+describe('a check that ends after the holders were asked again', () => {
+  it('of a share: it is refused as one of another round, and is not counted', async () => {
     const { collection, check, give, opening, receipts, shares, stop } = collecting({ threshold: 1 });
     await collection.invite();
     const checked = check(1);
@@ -189,7 +189,7 @@ it('keys that a later check opens are not given up for a check that failed while
   stop();
 });
 
-it('where enough shares are in hand, a check that fails gives up no keys: the token generation finds out', async () => {
+it('if enough shares are collected, a check that fails gives up no keys: the token generation finds out', async () => {
   const { collection, check, give, opening, receipts, epochs } = collecting({ threshold: 1 });
   await collection.invite();
   await give(1, 'ada');
@@ -211,7 +211,7 @@ it('keys whose destruction a stop cut short are destroyed by the clean-up of the
   expect(destroyCeremonyKeys).toHaveBeenCalledTimes(2);
 });
 
-it('where nobody is asked any more answers count no more at once; the keys are destroyed at the end', async () => {
+it('if no one is asked any more answers stop counting at once; the keys are destroyed at the end', async () => {
   const destroyCeremonyKeys = jest.fn().mockResolvedValue({ destroyed: true });
   const { collection, check, opening, shares } = collecting({ calls: { destroyCeremonyKeys }, threshold: 1 });
   await collection.invite();
@@ -225,7 +225,7 @@ it('where nobody is asked any more answers count no more at once; the keys are d
   expect(destroyCeremonyKeys).toHaveBeenCalledTimes(1);
 });
 
-describe('the clock, before enough shares are in hand', () => {
+describe('the clock, before enough shares are collected', () => {
   it('ends no failover: clients have no primary, and the holders are asked again with new keys', async () => {
     const { collection, epochs, facts, findings, shares, stop } = collecting({ timesUp: 2, outageSince: 1 });
     await collection.invite();
@@ -239,7 +239,7 @@ describe('the clock, before enough shares are in hand', () => {
     stop();
   });
 
-  it.each([{}, { outageSince: 1, serviceBackAt: 2 }])('ends the run where clients are served: %j', async (outage) => {
+  it.each([{}, { outageSince: 1, serviceBackAt: 2 }])('ends the run if clients are served: %j', async (outage) => {
     const { collection } = collecting({ timesUp: 1, ...outage });
     await collection.invite();
     await expect(collection.collect()).rejects.toMatchObject({ by: 'the clock' });
@@ -250,7 +250,7 @@ it.each([
   [{ outageSince: 1 }, /call them now/],
   [{}, /one of ada, bert gives the right share .* one more holder/],
 ])(
-  'shares that the service rejected are told, and are nothing critical once a token was made: %j',
+  'shares that the service rejected are reported, and are not critical once a token was made: %j',
   async (outage, next) => {
     const { collection, give, findings, shares, stop } = collecting(outage);
     await collection.invite();

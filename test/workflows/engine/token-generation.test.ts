@@ -81,42 +81,42 @@ function generating({ start = [], complete = [], settle = [] }: Answering) {
   return { calls, stoppable, findings, generate, end: () => generations.settle(call) };
 }
 
-it('where nothing happens there are two activities, and nothing is looked at afterwards', async () => {
+it('if no fault occurs there are two activities, and no check afterwards', async () => {
   const { calls, generate, end } = generating({});
   expect(await generate()).toMatchObject({ next: 'token', badShares: [] });
   await end();
   expect(calls).toEqual(['start', 'complete']);
 });
 
-it('nothing stops the last share, nor what finds out what it did', async () => {
+it('the last share, and the check of its effect, cannot be stopped', async () => {
   const { calls, stoppable, generate } = generating({ complete: [LOST], settle: [TOKEN] });
   await generate();
   expect([calls, stoppable]).toEqual([['start', 'complete', 'settle 1 sent'], ['start']]);
 });
 
 it.each([
-  ['nothing came of it: the shares make another', AGAIN, ['settle 1 sent', 'start', 'complete'], []],
+  ['no token was made: the shares make another', AGAIN, ['settle 1 sent', 'start', 'complete'], []],
   [
-    'a token may exist: told, and the shares make another',
+    'a token may exist: reported, and the shares make another',
     { ...AGAIN, findings: [ALARM] },
     ['settle 1 sent', 'start', 'complete'],
     [ALARM],
   ],
   ['the token was noted: it is the one', TOKEN, ['settle 1 sent'], []],
-] as const)('a last share of which nobody says what it did is settled; %s', async (_what, found, then, told) => {
+] as const)('a last share whose effect is unknown is settled; %s', async (_what, found, then, told) => {
   const { calls, findings, generate, end } = generating({ complete: [LOST], settle: [found] });
   await generate();
   await end();
   expect([calls, findings]).toEqual([['start', 'complete', ...then], told]);
 });
 
-it('a worker that stopped is no stop of the run: what its last share did is settled', async () => {
+it('a worker that stopped is no stop of the run: the effect of its last share is settled', async () => {
   const { calls, generate } = generating({ complete: [new CancelledFailure('the worker stopped')] });
   await generate();
   expect(calls).toEqual(['start', 'complete', 'settle 1 sent', 'start', 'complete']);
 });
 
-it('where no worker can settle it the run itself raises the alarm, once, and looks once more at the end', async () => {
+it('if no worker can settle it the run itself raises the alarm, once, and checks once more at the end', async () => {
   const { calls, findings, generate, end } = generating({ complete: [LOST, REFUSED], settle: [LOST, LOST] });
   await expect(generate()).rejects.toBe(REFUSED);
   await end();
@@ -133,7 +133,7 @@ it.each([
   ['that no worker took', GONE],
   ['that was refused before anything was sent', REFUSED],
 ])(
-  'a last share %s leaves nothing: the slot is freed, nobody is alarmed, and the run is told why',
+  'a last share %s leaves nothing: the slot is freed, no alarm is raised, and the run gets the reason',
   async (_what, why) => {
     const { calls, findings, generate } = generating({ complete: [why] });
     await expect(generate()).rejects.toBe(why);
@@ -153,7 +153,7 @@ describe('an attempt that may be in the slot after a start that failed', () => {
     expect(calls).toEqual(['start', 'settle 1 not sent']);
   });
 
-  it('is ended when the run ends, also where the next start fails before it looks at the slot', async () => {
+  it('is ended when the run ends, also if the next start fails before it reads the slot', async () => {
     const { calls, generate, end } = generating({ start: [LOST, REFUSED] });
     await expect(generate()).rejects.toBe(LOST);
     await expect(generate()).rejects.toBe(REFUSED);
@@ -161,7 +161,7 @@ describe('an attempt that may be in the slot after a start that failed', () => {
     expect(calls).toEqual(['start', 'start', 'settle 1 not sent']);
   });
 
-  it("is ended before the next one with new keys, which would take it for another's", async () => {
+  it('is ended before the next one with new keys, which would treat it as foreign', async () => {
     const { calls, generate, end } = generating({ start: [GONE] });
     await expect(generate()).rejects.toBe(GONE);
     await generate(2);
@@ -170,7 +170,7 @@ describe('an attempt that may be in the slot after a start that failed', () => {
   });
 });
 
-it('nobody is named for a bad share whose share is good, whichever sets the service rejected', () => {
+it('no one with a good share is named for a bad one, whichever sets the service rejected', () => {
   const arrivals = [1, 2, 3, 4, 5, 6, 7];
   const sets = fc.array(fc.subarray(arrivals, { minLength: 3, maxLength: 3 }), { maxLength: 12 });
   fc.assert(
@@ -204,7 +204,7 @@ describe('a correction that comes while shares are given', () => {
     return shares;
   };
 
-  it('is tried before anybody is asked for more', () => {
+  it('is tried before another holder is asked', () => {
     const shares = inHand();
     shares.take([given(4, 'ada')]);
     shares.reject('west', [1, 2, 3]);
@@ -220,12 +220,12 @@ describe('a correction that comes while shares are given', () => {
     expect([shares.askForMore('west'), shares.askForMore('south'), shares.needed]).toEqual([false, false, 4]);
   });
 
-  it('never makes fewer do than the threshold, where the holders were asked anew meanwhile', () => {
+  it('never makes fewer suffice than the threshold, if the holders were asked again meanwhile', () => {
     const shares = new HeldShares(3);
     expect([shares.askForMore('west'), shares.needed]).toEqual([true, 3]);
   });
 
-  it('accuses nobody but the one who gave what it replaces', () => {
+  it('blames only the holder whose share it replaces', () => {
     const shares = inHand();
     shares.take([given(4, 'ada'), given(5, 'dora')]);
     shares.reject('west', [1, 2, 3]);
