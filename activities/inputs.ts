@@ -152,7 +152,9 @@ const ofRunbook = (name: string, runbook: RunbookName) =>
 const schemas = new Map<string, z.ZodType>([
   ...Object.entries(OF_KIND),
   // The input of these is a deployment only.
-  ...RUNBOOK_NAMES.filter((name) => name !== 'readiness' && name !== 'deploymentStatus').map((name) => ofRunbook(assessing(name), name)),
+  ...RUNBOOK_NAMES.filter((name) => name !== 'readiness' && name !== 'deploymentStatus').map((name) =>
+    ofRunbook(assessing(name), name),
+  ),
   ofRunbook('requestTakeOver', 'drFailover'),
 ]);
 // Without a filter, the existing one would be deleted.

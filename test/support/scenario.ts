@@ -357,7 +357,9 @@ export class Scenario {
    */
   run(runbook: RunbookName, more: object = {}, workflowId?: string): Promise<TestRun> {
     // Runbooks that only read do not accept a reason.
-    const asked = ['readiness', 'deploymentStatus', 'walSampler'].includes(runbook) ? { deployment: this.name, ...more } : this.asked(more);
+    const asked = ['readiness', 'deploymentStatus', 'walSampler'].includes(runbook)
+      ? { deployment: this.name, ...more }
+      : this.asked(more);
     return this.startRunbook(runbook, asked, workflowId ?? lockWorkflowId(runbook, asked));
   }
 
