@@ -100,8 +100,8 @@ async function start(program: string, namespaces: readonly string[]): Promise<Te
     const outcome = await startOnce(program, namespaces);
     if (typeof outcome !== 'string') return outcome;
     failure = outcome;
-    // Another process may take a free port before the server listens on it: choose other ports.
-    if (!/address already in use/i.test(failure)) break;
+    // Another process may take a free port before the server listens on it: choose other ports. The server may panic then.
+    if (!/address already in use|it ended with 2\b/i.test(failure)) break;
   }
   throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal dev server ${program} did not start: ${failure}`);
 }
@@ -118,7 +118,8 @@ async function startOnce(program: string, namespaces: readonly string[]): Promis
   const env = { GOMEMLIMIT: '384MiB', ...withoutTemporalVariables() };
   const server = startProcess(command, env, (line, stream) => {
     output.push(line);
-    if (output.length > KEPT_OUTPUT_LINES) output.shift();
+    // The first lines say why, the last ones how it ended.
+    if (output.length > KEPT_OUTPUT_LINES) output.splice(KEPT_OUTPUT_LINES / 2, 1);
     // Another server may have taken our port: an answer counts only after our own process reports that it listens.
     listens ||= stream === 'out' && line.includes(`:${grpc}`);
   });
