@@ -118,14 +118,24 @@ export function withRunSession<T>(
   });
 }
 
-/** Prints a result: one JSON object with `--json`, otherwise the lines. */
+/**
+ * Prints a result: one JSON object with `--json`, otherwise the lines.
+ *
+ * @param name - what the object is: its member `schema` is `replication-runbooks/<name>/v1`, unless it has one
+ */
 export function printResult(
   context: CliContext,
   options: CommonOptions,
-  result: unknown,
+  name: string,
+  result: object,
   lines: readonly string[],
 ): void {
-  for (const line of options.json === true ? [jsonText(result)] : lines) context.out(line);
+  for (const line of options.json === true ? [schemaText(name, result)] : lines) context.out(line);
+}
+
+/** A result as programs read it. */
+export function schemaText(name: string, result: object): string {
+  return jsonText({ schema: `replication-runbooks/${name}/v1`, ...result });
 }
 
 /** All commands in the order of the help, each with its summary and the file that contains it. */

@@ -50,13 +50,12 @@ export async function showDeployment(
       next: `"runbook list" shows the runs of this namespace. ${now.next ?? ''}`.trim(),
     });
   const result = {
-    schema: 'replication-runbooks/status-of-deployment/v1',
     deployment,
     now: 'read' in now ? now.read : null,
     notRead: 'why' in now ? now.why : undefined,
     lastRun: lastRun === undefined ? null : lastRun,
   };
-  printResult(host.context, options, result, deploymentLines(deployment, now, lastRun));
+  printResult(host.context, options, 'status-of-deployment', result, deploymentLines(deployment, now, lastRun));
   // The exit code reports it too.
   if ('why' in now) host.finish(EXIT.pending);
 }

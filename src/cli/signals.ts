@@ -81,6 +81,6 @@ export async function giveSignal(
     return;
   }
   const sent = await session.send(run, signal, input, options.timeout);
-  printResult(context, options, sent, sent.lines);
+  printResult(context, options, 'receipt', sent, sent.lines);
   finish(sent.exitCode);
 }

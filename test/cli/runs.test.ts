@@ -404,9 +404,10 @@ describe('a switchover by the command line alone', () => {
     expect(watched.out).toContain('== BACK: clients have a primary again after ');
     const completed = new RegExp(`^${workflowId} +drSwitchover +${scenario.name} +completed +`, 'm');
     while (!completed.test((await cli(['list', '--limit', '200'], { env })).out));
-    const listed = JSON.parse((await cli(['list', '--limit', '200', '--json'], { env })).out) as unknown[];
+    const listed = JSON.parse((await cli(['list', '--limit', '200', '--json'], { env })).out) as { runs: unknown[] };
+    expect(listed).toMatchObject({ schema: 'replication-runbooks/list/v1' });
     const facts = { workflowId, deployment: scenario.name, state: 'completed', outcome: 'completed' };
-    expect(listed).toContainEqual(expect.objectContaining({ ...facts, durationMs: expect.any(Number) as number }));
+    expect(listed.runs).toContainEqual(expect.objectContaining({ ...facts, durationMs: expect.any(Number) as number }));
 
     const late = await cli(['approve', workflowId, '--gate', 'go', '--name', 'grace'], { env });
     expect([late.code, late.questions, late.err]).toEqual([

@@ -198,8 +198,9 @@ it('a terminal without a width gets whole lines', () => {
 });
 
 it('prints the runbooks, one as columns, and an unknown one with the list of the known', async () => {
-  const all = JSON.parse((await cli(['runbooks', '--json'])).out) as { name: string }[];
-  expect(all.map(({ name }) => name)).toEqual([...RUNBOOK_NAMES]);
+  const all = JSON.parse((await cli(['runbooks', '--json'])).out) as { schema: string; runbooks: { name: string }[] };
+  expect(all.schema).toBe('replication-runbooks/runbooks/v1');
+  expect(all.runbooks.map(({ name }) => name)).toEqual([...RUNBOOK_NAMES]);
   const { out } = await cli(['runbooks', 'drFailover'], {});
   expect(out).toMatch(/fencing +one of auto, hook, attested +default "auto"/);
   const { code, err } = await cli(['runbooks', 'drFailOver'], {});

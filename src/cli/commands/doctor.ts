@@ -87,7 +87,7 @@ function doctorCommand({ context, finish }: CommandHost): Command {
     const environment = ignored === undefined ? [] : [point('environment', 'not-checkable', ignored, CHECK_INVENTORY)];
     const findings = [...found.flat(), ...environment];
     const code = exitCodeOfVerdicts(findings.map(({ verdict }) => verdict));
-    printResult(context, options, { findings }, [...pointLines(findings), '', SUMMARIES[code] ?? '']);
+    printResult(context, options, 'doctor', { findings }, [...pointLines(findings), '', SUMMARIES[code] ?? '']);
     finish(code);
   });
 }

@@ -145,7 +145,7 @@ async function setUp(context: CliContext, options: InitOptions): Promise<void> {
   const result = { directory, files, clusters, workers: workers.kid, fingerprint, join: lines, temporal };
   const forPeople = { workers, fingerprint, lines, temporal, approvers };
   const template = present ? 'next-steps-added.txt' : 'next-steps.txt';
-  printResult(context, options, result, nextSteps(template, site, made.login, forPeople));
+  printResult(context, options, 'init', result, nextSteps(template, site, made.login, forPeople));
 }
 
 const UNCONFIRMED = { refused: 'nothing was written', next: 'Correct your input, and run the command again.' };
@@ -172,7 +172,7 @@ async function extend(context: CliContext, options: InitOptions, given: string):
     ...{ deployment, cluster: cluster.name, set: drSet, like, more: more ? '' : undefined, inventory: files.inventory },
     policyCommand: more ? `${shellLine('runbook', 'policy', deployment)} | vault policy write runbooks -` : undefined,
   });
-  printResult(context, options, result, text.trimEnd().split('\n'));
+  printResult(context, options, 'init', result, text.trimEnd().split('\n'));
 }
 
 const NAME = /^[a-z0-9-]+$/;

@@ -76,7 +76,7 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
         name,
         digest: inventoryDigest(inventory, name),
       }));
-      printResult(context, options, { deployments, warnings, live }, [
+      printResult(context, options, 'inventory-check', { deployments, warnings, live }, [
         ...lines(inventory),
         ...(warnings.length === 0 ? [] : ['', ...pointLines(warnings)]),
         ...(live ?? []).flatMap(({ deployment, points }) => [
@@ -158,7 +158,7 @@ function addPersonCommand({ context }: Pick<CommandHost, 'context'>): Command {
         (error: unknown) => (isRunbookError(error) ? error.message : 'it cannot be read'),
       );
       const added = people.map(({ name, key }) => ({ name, kid: key.kid, fingerprint: spokenFingerprint(key.kid) }));
-      printResult(context, options, { file, people: added, mistakes }, [
+      printResult(context, options, 'people-added', { file, people: added, mistakes }, [
         ...added.map(({ name, fingerprint }) => `${name}: ${fingerprint}`),
         `Listed in ${file}. Copy the same file to every worker; workers reload it within seconds.`,
         mistakes === undefined ? 'The inventory has no mistakes.' : `It is not complete yet. ${mistakes}`,
@@ -271,7 +271,7 @@ function policyCommand({ context }: CommandHost): Command {
       const runbooks = RUNBOOK_NAMES.filter((each) => named.includes('all') || named.includes(each));
       if (options.commands === true) {
         const lines = setupCommands(deployment, options.runbook);
-        return printResult(context, options, { commands: lines }, lines);
+        return printResult(context, options, 'policy-commands', { commands: lines }, lines);
       }
       const { name: usual, ...policy } = policyFor(deployment, options.for, runbooks);
       const policyName = options.runbook && options.for === 'credential' ? policyNameOf(options.runbook) : usual;
@@ -279,7 +279,7 @@ function policyCommand({ context }: CommandHost): Command {
       const without = `Not for ${others.join(', ')}: select the runbooks that you use with --runbook.`;
       const isLimited = options.for === 'credential' && others.length > 0;
       const text = policyText({ ...policy, about: [...policy.about, ...(isLimited ? [without] : [])] });
-      printResult(context, options, { ...policy, name: policyName, runbooks, hcl: text }, text.split('\n'));
+      printResult(context, options, 'policy', { ...policy, name: policyName, runbooks, hcl: text }, text.split('\n'));
     });
 }
 

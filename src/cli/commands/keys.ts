@@ -93,7 +93,7 @@ function trustCommand({ context }: CommandHost): Command {
       const { pin, file } = await pinAfterComparing(context, environment, line, options);
       const fingerprint = spokenFingerprint(pin.kid);
       const others = (await readPins(file)).filter((each) => each.kid !== pin.kid && each.environment === environment);
-      printResult(context, options, { environment, kid: pin.kid, fingerprint, file }, [
+      printResult(context, options, 'key-trusted', { environment, kid: pin.kid, fingerprint, file }, [
         `Pinned for "${environment}" in ${file}: ${fingerprint}`,
         ...others.flatMap(({ kid }) => [
           `Still trusted for "${environment}": ${spokenFingerprint(kid)}`,
@@ -121,12 +121,18 @@ function distrustCommand({ context }: CommandHost): Command {
       const { environment } = await removePin(file, kid);
       const left = (await readPins(file)).filter((pin) => pin.environment === environment);
       const fingerprint = spokenFingerprint(kid);
-      printResult(context, options, { environment, kid, fingerprint, file, left: left.map((pin) => pin.kid) }, [
-        `No longer trusted for "${environment}" in ${file}: ${fingerprint}`,
-        ...(left.length > 0
-          ? left.map((pin) => `Still trusted: ${spokenFingerprint(pin.kid)}`)
-          : [`No key of "${environment}" is trusted now. Compare the next one by voice ("runbook keys trust").`]),
-      ]);
+      printResult(
+        context,
+        options,
+        'key-untrusted',
+        { environment, kid, fingerprint, file, left: left.map((pin) => pin.kid) },
+        [
+          `No longer trusted for "${environment}" in ${file}: ${fingerprint}`,
+          ...(left.length > 0
+            ? left.map((pin) => `Still trusted: ${spokenFingerprint(pin.kid)}`)
+            : [`No key of "${environment}" is trusted now. Compare the next one by voice ("runbook keys trust").`]),
+        ],
+      );
     });
 }
 
@@ -145,7 +151,7 @@ function workersCommand({ context }: CommandHost): Command {
       await writeSecretFile(options.output, `${jwk.reveal()}\n`);
       const publicKey = formatPublicKey(key);
       const fingerprint = spokenFingerprint(key.kid);
-      printResult(context, options, { file: options.output, kid: key.kid, publicKey, fingerprint }, [
+      printResult(context, options, 'key-made', { file: options.output, kid: key.kid, publicKey, fingerprint }, [
         `Key file: ${options.output}`,
         'Each person who signs runs this with their own name:',
         `  runbook join ${DEFAULT_ENVIRONMENT}/NAME/${publicKey}`,
@@ -169,7 +175,7 @@ function sealCommand({ context }: CommandHost): Command {
       const entry = newSealKey();
       await writeSecretFile(options.output, `${entry.reveal()}\n`);
       const kid = entry.reveal().split(':')[0] ?? '';
-      printResult(context, options, { file: options.output, kid }, [
+      printResult(context, options, 'seal-key', { file: options.output, kid }, [
         `Entry "${kid}" in ${options.output}. Give every worker the same entry: RUNBOOKS_SEAL_KEYS_FILE=${options.output}`,
         'To replace a key, add the new entry after the old one on every worker, and restart them. Then move it to the front, and restart again. Keep both until all runs that used the old one have ended.',
       ]);
@@ -255,15 +261,21 @@ function joinCommand({ context }: CommandHost): Command {
     const { RUNBOOKS_PERSON: before } = readPersonalSettings(env);
     const settings = settingsToStore({ ...env, RUNBOOKS_KEY_FILE: file === usual ? undefined : file });
     await storePersonalSettings(env, settings);
-    printResult(context, options, { name, environment, file, kid: key.kid, line: send, fingerprint, settings }, [
-      `Pinned for "${environment}": ${spokenFingerprint(workers.kid)}`,
-      `Your key: ${file}`,
-      'Send this line to the operators. It contains no secret:',
-      `  ${send}`,
-      'When they call you, compare its fingerprint by voice:',
-      `  ${fingerprint}`,
-      ...storedLines(env, settings, before),
-    ]);
+    printResult(
+      context,
+      options,
+      'joined',
+      { name, environment, file, kid: key.kid, line: send, fingerprint, settings },
+      [
+        `Pinned for "${environment}": ${spokenFingerprint(workers.kid)}`,
+        `Your key: ${file}`,
+        'Send this line to the operators. It contains no secret:',
+        `  ${send}`,
+        'When they call you, compare its fingerprint by voice:',
+        `  ${fingerprint}`,
+        ...storedLines(env, settings, before),
+      ],
+    );
   });
 }
 

@@ -9,7 +9,16 @@ import { RUNBOOK_NAMES, holdsDeploymentLock } from '../../contracts/names';
 import { tableOf } from '../deployment-status';
 import { renderHtml, renderMarkdown } from '../../report/render';
 import { digestOf, markIn } from '../../report/run-history';
-import { newCommand, printResult, withRun, withRunSession, withServerOptions, withSession, duration } from '../command';
+import {
+  newCommand,
+  printResult,
+  schemaText,
+  withRun,
+  withRunSession,
+  withServerOptions,
+  withSession,
+  duration,
+} from '../command';
 import type { ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfRun, isNoRun } from '../errors';
@@ -61,7 +70,8 @@ async function watchRun(
   const same = { workflowId: view.workflowId, runId: view.runId };
   let before: readonly string[] | undefined;
   for (;;) {
-    for (const line of progress.lines(view)) context.out(json === true ? jsonText({ progress: line }) : line);
+    for (const line of progress.lines(view))
+      context.out(json === true ? schemaText('watch', { progress: line }) : line);
     if (before === undefined && json !== true && hasReadClusters(view)) {
       before = await clustersBefore(session, same);
       before.forEach(context.out);
@@ -75,7 +85,7 @@ async function watchRun(
     view = await readRunView(session, same, { repeatedly: true });
   }
   const report = await readReport(session, same);
-  if (json === true) context.out(jsonText({ report }));
+  if (json === true) context.out(schemaText('watch', { report }));
   else
     for (const line of [...clusterLines(report), ...summaryLines(report), ...timeLineLines(report)]) context.out(line);
   return exitCodeOfRun(report);
@@ -130,7 +140,7 @@ function reportCommand(host: CommandHost): Command {
       const { runId, format = options.json === true ? 'json' : 'md', verify } = options;
       if (verify !== undefined) {
         const proven = await withSession(context, options, (session) => verifyReport(session, verify));
-        return printResult(context, options, { proven }, proven);
+        return printResult(context, options, 'report-verified', { proven }, proven);
       }
       if (given === undefined)
         throw new RunbookError('INVALID_INPUT', 'Which run? Give its Workflow ID, or --verify FILE.');

@@ -50,12 +50,18 @@ function runbooksCommand({ context }: CommandHost): Command {
     .action((name: string | undefined, options: CommonOptions) => {
       if (name === undefined) {
         const all = RUNBOOK_NAMES.map((each) => ({ name: each, purpose: RUNBOOK_PURPOSES[each] }));
-        printResult(context, options, all, columns(all.map((each) => [each.name, each.purpose])));
+        printResult(
+          context,
+          options,
+          'runbooks',
+          { runbooks: all },
+          columns(all.map((each) => [each.name, each.purpose])),
+        );
         return;
       }
       const runbook = runbookName(name);
       const fields = inputFields(runbook);
-      printResult(context, options, { runbook, purpose: RUNBOOK_PURPOSES[runbook], fields }, [
+      printResult(context, options, 'runbook', { runbook, purpose: RUNBOOK_PURPOSES[runbook], fields }, [
         `${runbook}: ${RUNBOOK_PURPOSES[runbook]}`,
         '',
         ...columns(

@@ -44,7 +44,7 @@ function listCommand({ context }: CommandHost): Command {
     ]);
     const head = ['WORKFLOW ID', 'RUNBOOK', 'DEPLOYMENT', 'STATE', 'STARTED', 'DURATION', 'WAITS FOR'];
     const none = options.all === true ? 'No runs.' : 'No runs. Samplers and plans: runbook list --all';
-    printResult(context, options, runs, rows.length === 0 ? [none] : columns([head, ...rows]));
+    printResult(context, options, 'list', { runs }, rows.length === 0 ? [none] : columns([head, ...rows]));
     if (options.json !== true && runs.some(({ state, outcome }) => state === 'failed' && outcome === undefined))
       context.err('Whether a failed run had changed anything: runbook report WORKFLOW-ID');
   });
@@ -169,8 +169,7 @@ async function showRun(
   const view = await session.view(run);
   const answered = view.status !== undefined;
   const next = view.status?.waiting.flatMap((each) => commandsFor(view.workflowId, each)) ?? [];
-  const schema = 'replication-runbooks/status/v1';
-  printResult(context, options, { schema, ...view, answered, next }, statusLines(view));
+  printResult(context, options, 'status', { ...view, answered, next }, statusLines(view));
   // The exit code reports it too: the shown state is as old as the last event.
   if (!answered && view.state === 'running') finish(EXIT.pending);
 }

@@ -62,7 +62,7 @@ function applyCommand({ context, finish }: CommandHost): Command {
           : '';
         return `${escapeUntrusted(scheduleId)}: ${did}${what}${still}`;
       });
-      printResult(context, options, { schedules: applied }, lines);
+      printResult(context, options, 'schedules-applied', { schedules: applied }, lines);
       if (applied.some(({ paused }) => paused === true)) finish(EXIT.warned);
     },
   );
@@ -90,6 +90,7 @@ function listCommand({ context, finish }: CommandHost): Command {
     printResult(
       context,
       options,
+      'schedules',
       { schedules, unwanted },
       points.length === 0 ? ['No Schedules.'] : pointLines(points),
     );
@@ -135,7 +136,7 @@ function deleteCommand({ context }: CommandHost): Command {
     });
     const lines = removed.map(({ scheduleId }) => `${escapeUntrusted(scheduleId)}: deleted`);
     const none = `No Schedules of ${escapeUntrusted(deployment)}.`;
-    printResult(context, options, { schedules: removed }, lines.length === 0 ? [none] : lines);
+    printResult(context, options, 'schedules-deleted', { schedules: removed }, lines.length === 0 ? [none] : lines);
   });
 }
 

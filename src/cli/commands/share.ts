@@ -158,7 +158,7 @@ function invitationCommand({ context }: CommandHost): Command {
     }));
     const signer = namedSigner(invitation);
     const fingerprint = signer === undefined ? undefined : spokenFingerprint(signer);
-    printResult(context, options, { workflowId, invitation, fingerprint }, [invitation]);
+    printResult(context, options, 'invitation', { workflowId, invitation, fingerprint }, [invitation]);
   });
 }
 
@@ -193,7 +193,7 @@ function holderPageCommand({ context }: CommandHost): Command {
       const trusted = options.key.map(publicKeyOf);
       const hashes = await writeCopy('holder-page', options, { keys: trusted.map(formatPublicKey).join(' ') });
       const fingerprints = trusted.map(({ kid }) => spokenFingerprint(kid));
-      printResult(context, options, { file: options.output, ...hashes, fingerprints }, [
+      printResult(context, options, 'holder-page', { file: options.output, ...hashes, fingerprints }, [
         `Holder's page: ${options.output}`,
         ...hashLines(hashes, 'without keys'),
         ...fingerprints.map((fingerprint) => `It trusts the workers' key ${fingerprint}`),
@@ -211,7 +211,7 @@ function approverPageCommand({ context }: CommandHost): Command {
     .option(...GATEWAY)
     .action(async (options: PageOptions) => {
       const hashes = await writeCopy('approver-page', options, {});
-      printResult(context, options, { file: options.output, ...hashes }, [
+      printResult(context, options, 'approver-page', { file: options.output, ...hashes }, [
         `Approver's page: ${options.output}`,
         ...hashLines(hashes, 'for any gateway'),
         'Give it to each approver beforehand. The approver compares the hash with you by voice, and keeps the file.',

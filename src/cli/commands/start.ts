@@ -84,7 +84,7 @@ function startCommand(host: CommandHost): Command {
       const begun = await awaitBeginning(session, { workflowId, runId });
       const ui = context.env['RUNBOOKS_TEMPORAL_UI'];
       const link = ui ? webUiLink(ui, session.namespace, workflowId, runId) : undefined;
-      printResult(context, options, { runbook, workflowId, runId, link }, [
+      printResult(context, options, 'started', { runbook, workflowId, runId, link }, [
         `Started ${runbook} as ${workflowId} (run ${runId}).`,
         ...(begun ? [] : ['No worker has picked it up yet.']),
         ...(link === undefined ? [] : ['Web UI:', `  ${link}`]),
@@ -121,7 +121,7 @@ function planCommand(host: CommandHost): Command {
         const report = await waitForReport(host, session, { what: 'the plan', run: { workflowId }, timeoutMs });
         if (report === undefined) return;
         const failed = report.preconditions.some(({ verdict }) => verdict === 'fail');
-        printResult(context, options, report, planLines(report));
+        printResult(context, options, 'plan', report, planLines(report));
         host.finish(failed ? EXIT.refused : exitCodeOfRun(report));
       });
     },
@@ -249,7 +249,7 @@ function readinessCommand(host: CommandHost): Command {
           context.err(`The check ended as "${report.outcome}" without a verdict.`);
           return finish(report.outcome === 'completed' ? EXIT.failed : exitCodeOfRun(report));
         }
-        printResult(context, options, found.data, readinessText(found.data));
+        printResult(context, options, 'readiness', found.data, readinessText(found.data));
         finish(exitCodeOfVerdicts([found.data.switchover, found.data.failover]));
       });
     },

@@ -33,7 +33,7 @@ function waitingCommand({ context, finish }: CommandHost): Command {
         : await withMailbox(context, options, gateway, async (access) =>
             checked(await askMailbox(access, '/v1/waiting')),
           );
-    printResult(context, options, answer, waitingLines(answer));
+    printResult(context, options, 'waiting', answer, waitingLines(answer));
     if (answer.items.length === 0 && answer.unreachable.length > 0) finish(EXIT.pending);
   });
 }
