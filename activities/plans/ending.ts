@@ -1,4 +1,4 @@
-import { disable, forgetPrimary, revoke, verifyDisabled, verifyGone } from '../../src/moves/ending';
+import { disabling, forgetting, revocation, verifyDisabled, verifyGone } from '../../src/moves/ending';
 import { finalReading, readingAfterWait, secondReading } from '../../src/moves/every-run';
 import type { Listed, Move, Named } from '../../src/moves/move';
 import { asking, disposing, obtaining } from '../../src/moves/tokens';
@@ -86,8 +86,7 @@ export async function assessReplicationTeardown(
     readingAfterWait,
     ...obtaining(needs, cluster),
     role !== 'disabled' && {
-      step: disable(kind, cluster),
-      note: `it is ${kindName(kind)} ${role}`,
+      ...disabling(kind, role, cluster),
       operations: details[role].map((detail) => ({
         ...({ kind, endpoint: endpoints[role], gate: 'disable' } as const),
         ...{ on: seen, detail },
@@ -314,14 +313,13 @@ function decommissionMoves(
       : afterwards === 'forget-primary'
         ? [
             {
-              step: forgetPrimary(cluster),
-              note: 'it stays a secondary with its data',
+              ...forgetting(kind, cluster),
               operations: [{ kind, endpoint: 'secondary/update-primary', gate: 'revoke', on: on.secondary }],
             },
           ]
         : [
             {
-              step: disable(kind, cluster),
+              ...disabling(kind, 'secondary', cluster),
               operations: [
                 {
                   ...({ kind, endpoint: 'secondary/disable', gate: 'disable' } as const),
@@ -336,8 +334,7 @@ function decommissionMoves(
     secondReading,
     ...(cluster === undefined ? [] : obtaining(tokens, cluster)),
     {
-      step: revoke(name, primary),
-      note: `its id there is ${id}`,
+      ...revocation(kind, name, primary, id),
       operations: [
         {
           ...({ kind, endpoint: 'primary/revoke-secondary', gate: 'revoke', on: on.primary } as const),

@@ -1,5 +1,5 @@
 import { readingAfterWait, secondReading } from '../../src/moves/every-run';
-import { checkTree, checkTreeAfter, checkTreeBefore, reindex } from '../../src/moves/records';
+import { checkTree, checkTreeAfter, checkTreeBefore, reindexing } from '../../src/moves/records';
 import { asking, disposing, obtaining } from '../../src/moves/tokens';
 import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
@@ -63,7 +63,7 @@ export async function assessDrReindex(request: PlanInput<'drReindex'>): Promise<
   const alive = aliveByHeartbeat(target, 'dr', observed.deployment.limits.heartbeatAgeMs);
   const { source: tokenSource, checks, warnings } = await observed.tokens(cluster, [MERKLE_CHECK, REINDEX]);
   const needs = { source: tokenSource, recovery: target.seal?.recovery, clusters: [cluster] };
-  const reindexing = {
+  const operation = {
     ...({ kind: 'dr', endpoint: 'secondary/reindex', gate: 'reindex', on: target } as const),
     detail: reindexDetail({ diff, force, skipFlush }),
   };
@@ -83,7 +83,7 @@ export async function assessDrReindex(request: PlanInput<'drReindex'>): Promise<
         secondReading,
         ...obtaining(needs, cluster),
         { step: checkTreeBefore(cluster), note: force ? undefined : 'if the tree is sound, the run ends here' },
-        { step: reindex(cluster), note: 'wait until it ends', operations: [reindexing] },
+        { ...reindexing(cluster), operations: [operation] },
         { step: checkTreeAfter(cluster) },
         ...disposing(needs),
       ],

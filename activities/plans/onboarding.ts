@@ -2,7 +2,7 @@ import { finalReading, secondReading } from '../../src/moves/every-run';
 import { compareFilters, compareRoots } from '../../src/moves/following';
 import {
   checkCredential,
-  enablePrimary,
+  primaryEnabling,
   enableSecondary,
   followCopy,
   issueToken,
@@ -57,7 +57,7 @@ export async function assessPrimaryEnablement(request: PlanInput<'primaryEnablem
   const moves: Listed<Move> = [
     secondReading,
     {
-      step: enablePrimary(kind, cluster),
+      ...primaryEnabling(kind, cluster, observed.deployment.name),
       note: `its secondaries get ${advertised(observed.access(cluster).entry)}`,
       operations: [{ kind, endpoint: 'primary/enable', gate: 'plan', on: primary }],
     },
@@ -139,7 +139,7 @@ async function planOnboarding(
   };
   const parts = secondary ? partsOfOurs(deployment, route, primary, secondary) : partsOfAnothers(route, primary);
   const enabling: Move = {
-    step: enablePrimary(kind, primary.cluster),
+    ...primaryEnabling(kind, primary.cluster, deployment.name),
     operations: [{ kind, endpoint: 'primary/enable', gate: 'wipe', on: primary }],
     warnings: [
       `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for a few seconds.`,

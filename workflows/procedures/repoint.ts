@@ -1,3 +1,4 @@
+import { ifFilterUnknown } from '../../src/moves/records';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import {
   compareFilters,
@@ -213,8 +214,7 @@ export function changingFilter<T>(
   { cluster, id }: { readonly cluster: string; readonly id: string },
   order: () => Promise<T>,
 ): Promise<T> {
-  const ifUnknown = `The paths filter of ${id} on ${cluster} may have been changed. Read it before you connect a secondary under that id.`;
-  return run.state.left.during(filterOf(id), ifUnknown, order);
+  return run.state.left.during(filterOf(id), ifFilterUnknown(id, cluster), order);
 }
 
 /** @returns `undefined` if people skipped it: nothing is sent then before update-primary */

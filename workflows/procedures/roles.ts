@@ -1,8 +1,6 @@
 import { FINAL_STATE } from '../../src/moves/every-run';
 import { READ_ROLES } from '../../src/moves/tokens';
-import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import { kindName } from '../../src/moves/kinds';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { inParallel } from '../engine/failures';
 import { rolesOf } from '../engine/left-to-do';
@@ -16,12 +14,6 @@ export const pointingOf = (secondary: string) => `pointing ${secondary}`;
 
 /** Key of the left-to-do line about the fence of a former primary. */
 export const fenceOf = (cluster: string) => `fence of ${cluster}`;
-
-/** The command that ends a role, as Markdown code. */
-export function teardownCommand(deployment: string, kind: ReplicationKind, cluster: string): string {
-  const reason = `${cluster} should have no ${kindName(kind)} replication`;
-  return `\`${nextCommandOf.start('replicationTeardown', { deployment, kind, cluster, reason })}\``;
-}
 
 /** How a run that changed something ends: its tokens and keys are deleted, and the report shows the role of each cluster now. */
 export async function finishRun(

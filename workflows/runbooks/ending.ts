@@ -1,8 +1,9 @@
-import { kindName, statusPath } from '../../src/moves/kinds';
+import { kindName } from '../../src/moves/kinds';
 import {
-  disable,
-  forgetPrimary,
-  revoke,
+  disabling,
+  forgetting,
+  revocation,
+  teardownCommand,
   verifyDisabled as verifyDisabledStep,
   verifyGone,
 } from '../../src/moves/ending';
@@ -16,7 +17,7 @@ import { runbook } from '../engine/runbook';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
-import { finishRun, teardownCommand } from '../procedures/roles';
+import { finishRun } from '../procedures/roles';
 import { failOver } from './dr-failover';
 
 /**
@@ -72,8 +73,8 @@ async function cutOff(
   const { deployment, kind } = input;
   const { primary: cluster, id, secondary } = route;
   const whose = secondary ?? id;
-  const ifUnknown = `${whose} on ${cluster} may have been revoked. Read known_secondaries in ${statusPath(kind)} of ${cluster}. If the id ${id} is missing, ${whose} is cut off: disable its replication with replicationTeardown, or connect it again with secondaryRepointing.`;
-  await run.step(revoke(whose, cluster), (call) =>
+  const { step, ifUnknown } = revocation(kind, whose, cluster, id);
+  await run.step(step, (call) =>
     approvals.begin('revoke', (authority) => {
       const order = () => call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority });
       return run.state.left.during(SECONDARY_SIDE, ifUnknown, order, secondarySide(input, route));
@@ -97,17 +98,15 @@ async function settle(
   const { secondary: cluster, afterwards } = route;
   if (cluster === undefined || afterwards === 'nothing') return;
   const forgets = afterwards === 'forget-primary';
+  const { step, ifUnknown } = forgets ? forgetting(kind, cluster) : disabling(kind, 'secondary', cluster);
   const settled = await run.skippableStep(
-    forgets ? forgetPrimary(cluster) : disable(kind, cluster),
+    step,
     forgets
       ? `${cluster} keeps looking for a primary that refuses it`
       : `${cluster} stays a ${kindName(kind)} secondary and keeps looking for a primary that refuses it`,
     (call) =>
       approvals.begin(forgets ? 'revoke' : 'disable', async (authority) => {
         const ending = { deployment, kind, cluster, authority, token: await tokens?.of(cluster) };
-        const ifUnknown = forgets
-          ? `The ${kindName(kind)} primary of ${cluster} may have been removed from its configuration. Read its ${statusPath(kind)}. If it has no primary any more, secondaryRepointing connects it again without a wipe.`
-          : leftByDisabling(kind, 'secondary', cluster);
         return run.state.left.during(`settling ${cluster}`, ifUnknown, () =>
           forgets ? call.forgetPrimary(ending) : call.disableSecondary(ending),
         );
@@ -173,11 +172,12 @@ async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promis
   if (role !== 'disabled') {
     await tokens?.of(cluster);
     run.state.enterPhase('working');
-    await run.step(disable(kind, cluster), (call) =>
+    const { step, ifUnknown } = disabling(kind, role, cluster);
+    await run.step(step, (call) =>
       approvals.begin('disable', async (authority) => {
         const ending = { deployment, kind, cluster, authority };
         const token = role === 'primary' ? undefined : await tokens?.of(cluster);
-        return run.state.left.during(`disabling ${cluster}`, leftByDisabling(kind, role, cluster), () =>
+        return run.state.left.during(`disabling ${cluster}`, ifUnknown, () =>
           role === 'primary' ? call.disablePrimary(ending) : call.disableSecondary({ ...ending, token }),
         );
       }),
@@ -212,15 +212,6 @@ function leftOfTeardown(
         ]
       : []),
   ];
-}
-
-/** What is left to do if it is not known whether a role ended. */
-function leftByDisabling(kind: ReplicationKind, role: 'primary' | 'secondary', cluster: string): string {
-  const cost =
-    role === 'primary'
-      ? 'its secondaries are cut off for good, and keep looking for it'
-      : 'it can become a secondary again only after a wipe, and its primary may still list its id';
-  return `${cluster} may have been disabled as ${kindName(kind)} ${role}. Read its ${statusPath(kind)}. If it is disabled, ${cost}.`;
 }
 
 /** Verifies on every node of a cluster that a kind of replication is disabled. */

@@ -1,4 +1,4 @@
-import { checkTree, checkTreeAfter, checkTreeBefore, reindex as reindexStep } from '../../src/moves/records';
+import { checkTree, checkTreeAfter, checkTreeBefore, reindexing } from '../../src/moves/records';
 import type { ReindexRoute } from '../../activities/plans/merkle';
 import type { MerkleCheckResult } from '../../activities/merkle/trees';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
@@ -80,16 +80,15 @@ async function carryOut(
   tokens: OperationTokens,
 ) {
   const { left } = run.state;
-  const notEnded = (begun: string) =>
-    `A reindex of ${cluster} ${begun} and has not been confirmed to have finished. It cannot be cancelled. Watch reindex_in_progress in its DR status, do not kill a node of it meanwhile, and check it with merkleCheck afterwards.`;
+  const { step, ifUnknown, done } = reindexing(cluster);
   await tokens.of(cluster);
-  const result = await run.step(reindexStep(cluster), async (call) => {
+  const result = await run.step(step, async (call) => {
     const options = { diff, force, skipFlush };
     // The check before may have taken hours.
     await approvals.begin('reindex', async (authority) => {
       const token = await tokens.of(cluster);
       const order = () => call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
-      return left.during(REINDEX, notEnded('may have been started'), order, notEnded('was started'));
+      return left.during(REINDEX, ifUnknown, order, done);
     });
     return call.followDrReindex({ deployment, cluster, epochBefore });
   });

@@ -1,5 +1,4 @@
-import { kindName, statusPath } from '../../src/moves/kinds';
-import { enablePrimary as enablePrimaryStep } from '../../src/moves/joining';
+import { primaryEnabling } from '../../src/moves/joining';
 import { verifyWrite } from '../../src/moves/primary';
 import type { ChangeResult } from '../../src/contracts/activities';
 import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
@@ -9,7 +8,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { finishRun, teardownCommand } from '../procedures/roles';
+import { finishRun } from '../procedures/roles';
 
 /**
  * A cluster without replication of a kind becomes primary of that kind. Nothing is wiped and no cluster is cut off;
@@ -53,12 +52,10 @@ export async function enablePrimary(
   gate: 'plan' | 'wipe',
 ): Promise<ChangeResult> {
   const { deployment, kind, cluster } = asked;
-  const ifUnknown = `${cluster} may have been made ${kindName(kind)} primary. Read its ${statusPath(kind)}. If it is primary and should not be: ${teardownCommand(deployment, kind, cluster)}.`;
-  // Also if it was found enabled: the answer to an earlier attempt may have been lost.
-  const inVain = `${cluster} became ${kindName(kind)} primary and no secondary was connected to it. If it should not be primary: ${teardownCommand(deployment, kind, cluster)}.`;
-  return run.step(enablePrimaryStep(kind, cluster), (call) =>
+  const { step, ifUnknown, done } = primaryEnabling(kind, cluster, deployment);
+  return run.step(step, (call) =>
     approvals.begin(gate, (authority) =>
-      run.state.left.during(PREPARED.primary, ifUnknown, () => call.enablePrimary({ ...asked, authority }), inVain),
+      run.state.left.during(PREPARED.primary, ifUnknown, () => call.enablePrimary({ ...asked, authority }), done),
     ),
   );
 }
