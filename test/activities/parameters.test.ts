@@ -110,7 +110,7 @@ describe.each(KINDS)('update-primary of kind %s', (kind) => {
     const { clusterAddress } = bench.cluster('east');
     const addresses = ['10.9.9.9:8201', clusterAddress];
     const { assessed, input } = await repointing(kind, { form: 'addresses', addresses });
-    expect(assessed.plan?.text).toContain(`at ${addresses.join(', ')}`);
+    expect(assessed.plan?.text).toContain(`by the addresses ${addresses.join(', ')}`);
     const ordered = { ...input, by: 'addresses', addresses } as const;
     for (const others of [[clusterAddress], undefined])
       await bench.refusedUnsent('updatePrimary', { ...ordered, addresses: others }, 'NOT_APPROVED');

@@ -97,7 +97,11 @@ it('an archive with any number of other files costs no memory, and only the four
 
 it('before an approved demotion: a file for the worker alone, named when it is complete, with size and checksum', async () => {
   const authority = await bench.authority();
-  expect(authority.plan.text).toContain(`Take a snapshot of east before its demotion, into ${directory}`);
+  expect(JSON.parse(authority.plan.text)).toMatchObject({
+    steps: expect.arrayContaining([
+      { step: 'Take a snapshot of east', note: `before its demotion, into ${directory}` },
+    ]) as object[],
+  });
   const { outcome, observed } = await bench.call('takeSnapshot', asked('east', 'demotion', authority));
   const [name = '', ...others] = await readdir(directory);
   expect([outcome, others]).toEqual(['done', []]);

@@ -139,8 +139,13 @@ it('in the Web UI: the plan as it is signed, while its gate is open and for this
       choices: { go: 'auto' },
     },
     clusters: [{ cluster: 'east', clusterId: 'id-east', version: '1.20', dr: 'primary', performance: 'disabled' }],
-    operations: [{ operation: 'dr.primary.demote', on: { cluster: 'east', clusterId: 'id-east' } }],
-    ...{ warnings: ['Clients are paused'], steps: ['Demote east (OUTAGE begins)', 'Promote west'] },
+    operations: [
+      { kind: 'dr', endpoint: 'primary/demote', gate: 'plan', on: { cluster: 'east', clusterId: 'id-east' } },
+    ],
+    ...{
+      warnings: ['Clients are paused'],
+      steps: [{ step: 'Demote east', note: 'the OUTAGE begins' }, { step: 'Promote west' }],
+    },
   };
   const gate: Waiting = {
     ...{ for: 'approval', gate: 'plan', planDigest: 'digest', missing: ['grace'], approved: [], until: at(60) },
@@ -152,8 +157,8 @@ it('in the Web UI: the plan as it is signed, while its gate is open and for this
     '**Digest**: `digest`',
     '**Reason**: \\*\\*now\\*\\*. **Requested by**: olga, as claimed at the start; unverified',
     '- Clients are paused',
-    '- dr.primary.demote on east',
-    '1. Demote east (OUTAGE begins)\n2. Promote west',
+    '- demote east',
+    '1. Demote east: the OUTAGE begins\n2. Promote west',
     '- east: DR primary, performance disabled, version 1.20, cluster ID id-east\n- go: auto',
     '#### Steps',
   ]);

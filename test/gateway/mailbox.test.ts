@@ -403,7 +403,7 @@ describe('the mailbox passes on', () => {
     expect(JSON.parse(logged.join())).toMatchObject({ person: 'ada', signer: 'hal' });
     const forged = await signDocument('runbooks-share-v1', members, ada.key);
     expect(await refused(ada, 'share', { document: forged })).toEqual(
-      refusal('DOCUMENT_INVALID', /key that is not known/),
+      refusal('DOCUMENT_INVALID', /unknown key/),
     );
   });
 

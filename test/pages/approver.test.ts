@@ -240,7 +240,7 @@ inBrowser(`the approver's page in a browser${because}`, () => {
       const { page } = await opened(gateway.origin);
       await page.click('#items button');
       const message = await messageOf(page, 2);
-      for (const text of ['does not match the digest', changed.planDigest ?? '', 'Approve nothing for this run'])
+      for (const text of ['does not match the digest', changed.planDigest ?? '', 'Do not approve this run'])
         expect(message).toContain(text);
       expect(await page.isVisible('#step-3')).toBe(false);
       await page.context().close();

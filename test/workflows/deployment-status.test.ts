@@ -121,7 +121,7 @@ describe('the status of a deployment without an open run', () => {
     const env = { ...scenario.environment, RUNBOOKS_TASK_QUEUE: `${scenario.taskQueue}-none` };
     const { code, out } = await cli(['status', scenario.name], { env });
     expect(code).toBe(4);
-    expect(out).toMatch(/NOT READ: the clusters, nobody polls task queue .*-none\.[^]*runbook worker\n/);
+    expect(out).toMatch(/NOT READ: the clusters, no worker polls task queue .*-none\.[^]*runbook worker\n/);
     expect(out).toContain('Last run: drSwitchover, completed');
     const none = await cli(['status', `${scenario.name}-none`], { env });
     expect([none.code, none.err]).toEqual([5, expect.stringMatching(/no run, and the clusters were not read/)]);

@@ -65,7 +65,7 @@ describe('a switchover', () => {
 
   it('shows a step that the plan could not foresee, marked as unforeseen, and why a planned one was not taken', async (scenario) => {
     refusePromotion(scenario, 'east');
-    const run = await scenario.begin('drSwitchover', { to: 'east', reason: 'back' }, 'approve plan', 'shares');
+    const run = await scenario.begin('drSwitchover', { to: 'east', reason: 'back' }, 'approve plan', 'shares', 'approve go');
     const report = await run.report();
     expect(report.outcome).toBe('rolled-back');
     const back = report.steps.find(({ name }) => name === 'Promote west back');

@@ -123,7 +123,7 @@ describe('every runbook that changes something', () => {
 
   it('is recognized by that; a failover takes over those that hold the lock of a deployment', () => {
     const others = RUNBOOK_NAMES.filter((name) => !takeWindow.includes(name));
-    expect(others).toEqual(['ceremonyRehearsal', 'readiness', 'walSampler']);
+    expect(others).toEqual(['ceremonyRehearsal', 'readiness', 'deploymentStatus', 'walSampler']);
     const { takenOver } = jest.requireMock<{ readonly takenOver: readonly string[] }>('../../workflows/engine/runbook');
     const lockOf = (name: RunbookName) => lockWorkflowId(name, { deployment: 'payments', cluster: 'west' });
     const ofDeployment = RUNBOOK_NAMES.filter((name) => lockOf(name) === deploymentWorkflowId('payments'));
