@@ -49,12 +49,12 @@ function sessionOf(
 
 const send = (
   session: Session,
-  timeoutS?: number,
+  timeoutMs?: number,
   stop = new AbortController().signal,
   err: (line: string) => void = () => undefined,
 ) => {
   const context = { stop, err };
-  return sendSignal(context, session, { workflowId: 'deployment:payments', runId: 'run' }, 'approve', INPUT, timeoutS);
+  return sendSignal(context, session, { workflowId: 'deployment:payments', runId: 'run' }, 'approve', INPUT, timeoutMs);
 };
 
 it('keeps reading if the history does not show the signal yet, the server is away, or no worker answers', async () => {
@@ -67,7 +67,7 @@ it('keeps reading if the history does not show the signal yet, the server is awa
 
 it('reports at its deadline, and not before, that there is no receipt yet', async () => {
   const began = Date.now();
-  const sent = await send(sessionOf([ARRIVED], [{ receipts: [], findings: [] }]), 1);
+  const sent = await send(sessionOf([ARRIVED], [{ receipts: [], findings: [] }]), 1_000);
   expect(sent).toMatchObject({ receipt: undefined, exitCode: 4 });
   expect(Date.now() - began).toBeGreaterThanOrEqual(990);
 });
@@ -82,7 +82,7 @@ it('reports no signal as recorded before Temporal has it: no time limit is over 
   );
   take();
   expect((await sent).lines).toEqual([expect.stringContaining('Sent and recorded by Temporal')]);
-  const ended = await send(sessionOf([ARRIVED], quiet, new Promise(() => undefined)), 1, AbortSignal.abort());
+  const ended = await send(sessionOf([ARRIVED], quiet, new Promise(() => undefined)), 1_000, AbortSignal.abort());
   expect(ended).toMatchObject({
     exitCode: 4,
     lines: [expect.stringContaining('It is unknown whether Temporal accepted it')],

@@ -7,6 +7,7 @@ import { ROOT } from './documents';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import { WRITE_REPORT } from '../../src/moves/every-run';
+import { planStepText, stepNumber } from '../../src/moves/steps';
 import type { TestRun } from './scenario';
 
 /** One folder for each released version, one compressed JSON file for each run. */
@@ -79,7 +80,9 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
 /** Checks and prints the number of events of a run without a fault; saves its history if histories are recorded. */
 export async function expectFewEvents(runbook: RunbookName, run: TestRun): Promise<void> {
   await saveHistory(runbook, run.handle);
-  expectTimelineOfPlan(await run.report());
+  const report = await run.report();
+  expectTimelineOfPlan(report);
+  if (PRINTED.includes(runbook)) printBesideTimeline(report);
   const events = await run.eventCount();
   process.stderr.write(`history events of ${runbook} without a fault: ${events}\n`);
   expect(events).toBeLessThanOrEqual(EVENT_LIMITS[runbook] ?? 0);
@@ -99,4 +102,19 @@ export function expectTimelineOfPlan({ plan, steps }: Pick<Report, 'plan' | 'ste
   );
   const names = new Set([...taken.map(({ name }) => name), WRITE_REPORT]);
   expect(planned.filter(({ step, when }) => !names.has(step) && when === undefined)).toEqual([]);
+}
+
+/** The plans that people sign most, beside what they see at night. */
+const PRINTED: readonly RunbookName[] = [
+  'drSwitchover',
+  'drFailover',
+  'performancePromotion',
+  'drSecondaryOnboarding',
+  'performanceSecondaryOnboarding',
+];
+
+function printBesideTimeline({ runbook, plan, steps }: Pick<Report, 'runbook' | 'plan' | 'steps'>): void {
+  const signed = (plan?.content.steps ?? []).map((step, index) => `  ${index + 1}. ${planStepText(step)}`);
+  const seen = steps.filter(({ number }) => number > 0).map((step) => `  ${stepNumber(step)}${step.name}`);
+  process.stderr.write(`${runbook}, signed:\n${signed.join('\n')}\n${runbook}, at night:\n${seen.join('\n')}\n`);
 }

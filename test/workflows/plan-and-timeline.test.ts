@@ -50,13 +50,6 @@ describe('a switchover', () => {
       steps.map(({ step }, index) => `${index + 1}. ${inLetters(step)}`),
     );
     expectTimelineOfPlan(report);
-    process.stderr.write(
-      [
-        ...['', ...planLines(report).filter((line) => /^ {4}\d+\. |^ {4}- /.test(line)), ''],
-        ...report.steps.map((step) => `    ${stepNumber(step)}${step.name}`),
-        '',
-      ].join('\n'),
-    );
     const text = planLines(report).join('\n').replace(/\s+/g, ' ');
     for (const [index, step] of steps.entries()) expect(text).toContain(`${index + 1}. ${planStepText(step)}`);
     expect(text).toContain('promote east again, if west does not get there');
@@ -65,7 +58,13 @@ describe('a switchover', () => {
 
   it('shows a step that the plan could not foresee, marked as unforeseen, and why a planned one was not taken', async (scenario) => {
     refusePromotion(scenario, 'east');
-    const run = await scenario.begin('drSwitchover', { to: 'east', reason: 'back' }, 'approve plan', 'shares', 'approve go');
+    const run = await scenario.begin(
+      'drSwitchover',
+      { to: 'east', reason: 'back' },
+      'approve plan',
+      'shares',
+      'approve go',
+    );
     const report = await run.report();
     expect(report.outcome).toBe('rolled-back');
     const back = report.steps.find(({ name }) => name === 'Promote west back');

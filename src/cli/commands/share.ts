@@ -270,7 +270,7 @@ export function fillPage(page: string, { keys, gateway }: Filled): string {
       ? page
       : replaced(page, /<meta name="workers-keys" content="">/, `<meta name="workers-keys" content="${keys}">`);
   if (gateway === undefined) return trusting;
-  const allowing = replaced(trusting, /connect-src [^;"]+;/, `connect-src ${gateway};`);
+  const allowing = replaced(trusting, /connect-src [^;"]{1,100};/, `connect-src ${gateway};`);
   return replaced(allowing, /<meta name="gateway" content="">/, `<meta name="gateway" content="${gateway}">`);
 }
 
