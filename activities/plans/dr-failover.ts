@@ -1,3 +1,4 @@
+import type { Listed, Move, Named } from '../../src/moves/move';
 import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation, WalIndex } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
@@ -236,84 +237,31 @@ function lossWarning(from: string, to: string, { loss, boundWalEntries }: Failov
 /** The plan leaves out what changes over time, such as which of the other clusters answer now. */
 function failoverPlan(
   input: InputOf<'drFailover'>,
-  { deployment, plan }: Observing,
-  { from: lost, to, others, silent, performanceSecondaries }: FailoverSides,
-  { tokenSource, fencing, hooks, loss, kept }: FailoverRoute,
+  observed: Observing,
+  sides: FailoverSides,
+  route: FailoverRoute,
   ofTokens: readonly string[],
 ): PlanDocument {
-  const snapshot = snapshotWanted(deployment, 'forced-promotion', to.cluster, true);
-  const from = lost.cluster;
-  const byName = (a: { readonly cluster: string }, b: { readonly cluster: string }) =>
-    a.cluster.localeCompare(b.cluster);
-  const members = [...others, ...silent].toSorted(byName);
-  const followers = performanceSecondaries.toSorted(byName);
-  const hook = fencing === 'hook';
-  const now = to.cluster;
-  const tokens = {
-    source: tokenSource,
-    kept,
-    recovery: to.seal?.recovery,
-    clusters: [now, ...others.map(({ cluster }) => cluster).toSorted()],
-  };
+  const { deployment, plan } = observed;
+  const { to } = sides;
+  const [from, now] = [sides.from.cluster, to.cluster];
+  const { tokenSource, fencing, loss } = route;
+  const followers = sides.performanceSecondaries.map(({ cluster }) => cluster).toSorted();
   const alsoGone = [...new Set(input.alsoGone ?? [])].sort();
-  const identity = ({ cluster }: ClusterObservation) =>
-    identityOfMember(findCluster(deployment, cluster), to.dr?.setId);
   const former = identityOfLostPrimary(findCluster(deployment, from), to.dr?.setId);
-  const promotion = (gate: 'promote' | 'force') =>
-    ({ kind: 'dr', endpoint: 'secondary/promote', gate, on: to, with: former }) as const;
   return plan({
     clusters: [to, { ...former, at: 0, reachable: false, nodes: [] }],
-    moves: [
-      ...asking(tokens),
-      { step: confirmGone(from) },
-      ...claiming(tokens).map((each) => ({
-        ...each,
-        operations: [
-          kept && ({ endpoint: 'operation-token/take', gate: 'promote', on: to, detail: kept.entry } as const),
-        ],
-      })),
-      secondReading,
-      ...obtaining(tokens, now),
-      hook && {
-        step: fence(from),
-        operations: [{ endpoint: 'hook/fence', gate: 'promote', on: former, with: to }],
-      },
-      { step: promote(now), note: 'if it refuses beyond its time budget, park', operations: [promotion('promote')] },
-      snapshot.move && { ...snapshot.move, when: 'people ask for a forced promotion' },
-      {
-        step: promoteByForce(now),
-        when: 'people ask for a forced promotion, which gate "force" must approve',
-        operations: [promotion('force')],
-        warnings: [
-          `If ${now} refuses because it lacks writes, a forced promotion can be requested at gate force; it needs its own approvals.`,
-          snapshot.warning,
-        ],
-      },
-      { step: waitServes(now), note: 'the OUTAGE ends, unless a probe follows' },
-      ...directing('none', hooks),
-      to.performance?.mode === 'secondary' && { step: waitFollowsPerformance(now) },
-      { step: verifyWrite(now) },
-      ...members.flatMap((each) =>
-        followsAsDr(tokens, each.cluster, now, {
-          when: `${each.cluster} answers`,
-          operations: [repointing('dr', 'promote', identity(each), to)],
-        }),
-      ),
-      ...followingPerformance(followers, to, 'promote'),
-      ...disposing(tokens),
-      finalReading,
-    ],
+    moves: movesOf(deployment, sides, route, former),
     warnings: [
       ...ofTokens,
-      `${hook ? `The fence hook cuts ${from} off. By approving you attest` : `This run does not fence ${from}. By approving you attest that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it does not serve clients.`,
+      `${fencing === 'hook' ? `The fence hook cuts ${from} off. By approving you attest` : `This run does not fence ${from}. By approving you attest that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it does not serve clients.`,
       ...alsoGone.map(
         (cluster) =>
           `The role of ${cluster} is unknown: it could be the primary too, and this run does not fence it. By approving you attest that ${cluster} is fenced as well, and does not serve clients.`,
       ),
       lossWarning(from, now, loss),
       `When ${from} comes back it still believes that it is primary: keep it fenced until drRejoin has demoted it. It may revoke leases and rotate credentials that were renewed in the meantime.`,
-      followers.length > 0 &&
-        `${now} takes over the performance role too: ${followers.map(({ cluster }) => cluster).join(', ')} must follow it.`,
+      followers.length > 0 && `${now} takes over the performance role too: ${followers.join(', ')} must follow it.`,
     ],
     choices: {
       fencing,
@@ -322,4 +270,57 @@ function failoverPlan(
       ...(alsoGone.length > 0 && { alsoGone: alsoGone.join(', ') }),
     },
   });
+}
+
+function movesOf(
+  deployment: Deployment,
+  { from: { cluster: from }, to, others, silent, performanceSecondaries }: FailoverSides,
+  { tokenSource: source, fencing, hooks, kept }: FailoverRoute,
+  former: Named,
+): Listed<Move> {
+  const now = to.cluster;
+  const byName = (a: Named, b: Named) => a.cluster.localeCompare(b.cluster);
+  const members = [...others, ...silent].toSorted(byName);
+  // Which of the others answer now may be different in a minute.
+  const tokens = { source, kept, recovery: to.seal?.recovery, clusters: [now], andOthers: members.length > 0 };
+  const snapshot = snapshotWanted(deployment, 'forced-promotion', now, true);
+  const identity = ({ cluster }: Named) => identityOfMember(findCluster(deployment, cluster), to.dr?.setId);
+  const promotion = (gate: 'promote' | 'force') =>
+    ({ kind: 'dr', endpoint: 'secondary/promote', gate, on: to, with: former }) as const;
+  const taking = kept && ({ endpoint: 'operation-token/take', gate: 'promote', on: to, detail: kept.entry } as const);
+  return [
+    ...asking(tokens),
+    { step: confirmGone(from) },
+    ...claiming(tokens).map((each) => ({ ...each, operations: [taking] })),
+    secondReading,
+    ...obtaining(tokens, now),
+    fencing === 'hook' && {
+      step: fence(from),
+      operations: [{ endpoint: 'hook/fence', gate: 'promote', on: former, with: to }],
+    },
+    { step: promote(now), note: 'if it refuses beyond its time budget, park', operations: [promotion('promote')] },
+    snapshot.move && { ...snapshot.move, when: 'people ask for a forced promotion' },
+    {
+      step: promoteByForce(now),
+      when: 'people ask for a forced promotion, which gate "force" must approve',
+      operations: [promotion('force')],
+      warnings: [
+        `If ${now} refuses because it lacks writes, a forced promotion can be requested at gate force; it needs its own approvals.`,
+        snapshot.warning,
+      ],
+    },
+    { step: waitServes(now), note: 'the OUTAGE ends, unless a probe follows' },
+    ...directing('none', hooks),
+    to.performance?.mode === 'secondary' && { step: waitFollowsPerformance(now) },
+    { step: verifyWrite(now) },
+    ...members.flatMap((each) =>
+      followsAsDr(tokens, each.cluster, now, {
+        when: `${each.cluster} answers`,
+        operations: [repointing('dr', 'promote', identity(each), to)],
+      }),
+    ),
+    ...followingPerformance(performanceSecondaries.toSorted(byName), to, 'promote'),
+    ...disposing(tokens),
+    finalReading,
+  ];
 }

@@ -96,8 +96,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const { deployment, kind, cluster, otherCluster, former = false } = input;
   const { execution, clusters, signal, limits, access } = onCluster(input);
   const other = clusters.of(deployment, otherCluster);
-  // Clients are quiesced, and the primary can serve them while nothing was sent: do not wait long for a silent
-  // candidate.
+  // Clients are quiesced, and the primary can serve them while nothing was sent: a silent candidate gets less time.
   const patienceMs = former || execution.doubt.mayHaveSent ? limits.demoteMs : limits.demoteMs / 4;
   const patientUntil = performance.now() + patienceMs;
   const own = awaitIdentityOf(access, limits.demoteMs);
@@ -108,11 +107,10 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const [on, candidate] = await Promise.all([
     own,
     awaitIdentityOf(other, patienceMs).catch(preferOwnError),
-    // Clients may be quiesced: the history is read meanwhile.
     sentApprovals(),
   ]);
   const intended = { kind, endpoint: 'primary/demote', gate: DEMOTION_GATE[kind], on, with: candidate } as const;
-  // Clients may be quiesced: what was approved is verified once. Each look at the candidate looks at the clock too.
+  // Clients may be quiesced: the history was read meanwhile, and is verified once. Each look looks at the clock too.
   const plan = await verifyOperation(input, intended);
   const demandInTime = await timeToBegin(input, plan, intended);
   const mayLose = former || plan.choices['acceptLoss'] === 'bounded';

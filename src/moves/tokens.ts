@@ -24,20 +24,23 @@ export interface Tokens {
   readonly recovery?: boolean | undefined;
   /** Every cluster whose token may be needed. */
   readonly clusters: readonly string[];
+  /** And the other DR secondaries of the set that answer by then. */
+  readonly andOthers?: boolean;
 }
 
 /** How people are asked for the tokens. */
-export function asking({ source, kept, recovery, clusters }: Tokens): Move[] {
+export function asking({ source, kept, recovery, clusters, andOthers = false }: Tokens): Move[] {
   const asked = clusters.filter((each) => each !== kept?.cluster);
-  if (source === undefined || source === 'batch' || asked.length === 0) return [];
+  if (source === undefined || source === 'batch' || (asked.length === 0 && !andOthers)) return [];
+  const on = [...asked, ...(andOthers ? ['each other DR secondary that answers'] : [])].join(', ');
   return source === 'ceremony'
     ? [
         {
           step: INVITE,
-          note: `for an operation token on ${asked.join(', ')}, from the holders' ${keyShares(recovery)}`,
+          note: `for an operation token on ${on}, from the holders' ${keyShares(recovery)}`,
         },
       ]
-    : [{ step: ASK_FOR_TOKENS, note: `people generate them on ${asked.join(', ')}` }, { step: READ_ROLES }];
+    : [{ step: ASK_FOR_TOKENS, note: `people generate them on ${on}` }, { step: READ_ROLES }];
 }
 
 /** The record gives its token to this run alone, as soon as the plan is approved. */
