@@ -116,6 +116,11 @@ it('the one furthest ahead is proposed; another one may be named, which gives a 
   silence();
   expect((await assess()).plan?.digest).toBe(authority.plan.digest);
   expect((await assess({ to: 'west' })).plan?.digest).not.toBe(authority.plan.digest);
+  // Nor is which of the others answer, although their key holders may be asked too.
+  expect(authority.plan.text).toContain('Invite the key holders');
+  bench.always(/./, 'reset', 'west');
+  expect((await assess()).plan?.digest).toBe(authority.plan.digest);
+  bench.service.faults.clear();
 });
 
 it('a secondary of another set that follows the lost primary is accepted as a witness; one with another primary gets no new primary', async () => {
