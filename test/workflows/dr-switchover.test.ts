@@ -74,7 +74,7 @@ describe('a planned DR switchover with a stopped standby on each side, by worker
     await gone.stop();
     hanging.answers = ['hang'];
     const opened = await scenarioWithLogin('cert', directory, {
-      topology: { ...pair(3), timing: { canaryMs: 300 } },
+      topology: { ...pair(3), timing: { canaryMs: 1_000 } },
       limits: { walStill: '400ms' },
       deployment: {
         quiesce: 'quota',

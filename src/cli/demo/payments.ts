@@ -245,7 +245,7 @@ async function writeCredentials(directory: string, service: SimulatedService) {
 const PLAIN_TOPOLOGY: Topology = {
   seed: 7,
   mounts: ['kv/', 'secret/'],
-  timing: { canaryMs: 1_000 },
+  timing: { canaryMs: 2_000 },
   clusters: [
     { name: 'east', nodes: 3, ...behind('east') },
     { name: 'west', nodes: 3, seal: { type: 'transit' }, ...behind('west') },
