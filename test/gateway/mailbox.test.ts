@@ -402,9 +402,7 @@ describe('the mailbox passes on', () => {
     expect([answer.status, sent]).toEqual([200, [[RUN, 'share', { document }, expect.any(String)]]]);
     expect(JSON.parse(logged.join())).toMatchObject({ person: 'ada', signer: 'hal' });
     const forged = await signDocument('runbooks-share-v1', members, ada.key);
-    expect(await refused(ada, 'share', { document: forged })).toEqual(
-      refusal('DOCUMENT_INVALID', /unknown key/),
-    );
+    expect(await refused(ada, 'share', { document: forged })).toEqual(refusal('DOCUMENT_INVALID', /unknown key/));
   });
 
   it.each(['takeOver', 'start', 'terminate', '__proto__'])('no %s', async (signal) => {
